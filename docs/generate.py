@@ -359,6 +359,9 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "concurrent_exec_limit": "tasks of this name at once, across all executions; others are PENDING; 0: no limit",
         "rate_limit_per_frequency": "tasks that may begin within the window; others are PENDING; 0: no limit",
         "rate_limit_frequency_ms": "the window (default 1 s; 0: no rate limit)",
+        "fairness_key": "the template of the key by which tasks that wait for the limit take turns; "
+        "see [Share a limit fairly](../how-to/limit-what-runs.md#share-a-limit-fairly)",
+        "fairness_weights": "how often a key has its turn: 1 (default) to 1,000 times",
         "input_keys": _KEPT,
         "output_keys": _KEPT,
         "runtime_metadata": "names of secrets that `poll` adds to the task (`Task.runtime_metadata`)",

@@ -512,6 +512,11 @@ def limit_findings(limit: Limit, members: Sequence[Member]) -> list[Finding]:
     numbers = (limit.fence, limit.depth, limit.span_ms, limit.number, limit.read_at, limit.steady)
     if min(numbers) < 0 or max(numbers) >= 1 << 50 or list(limit.log) != sorted(limit.log):
         found.append(f"has impossible numbers: fence {limit.fence}, depth {limit.depth}, span {limit.span_ms}, {limit.number}")
+    if limit.tags:
+        from conductorlite.model.fairness import unpaid
+
+        waiting = [member for member in members if member.cost and member.waits]
+        found += unpaid(limit.tags, [(member.priority, member.fairness_key, member.cost) for member in waiting])
     head = could_go(limit, members)
     if head is not None:
         found.append(f"{head.holder} waits for a slot that is free")

@@ -417,6 +417,8 @@ def task(
     on_timeout: TimeoutPolicy | None = None,
     limit: int | None = None,
     rate: tuple[int, Span] | None = None,
+    fairness_key: str | None = None,
+    fairness_weights: Mapping[str, int] | None = None,
     description: str | None = None,
     concurrency: int | None = None,
     heartbeat: bool = True,
@@ -436,6 +438,8 @@ def task(
     on_timeout: TimeoutPolicy | None = None,
     limit: int | None = None,
     rate: tuple[int, Span] | None = None,
+    fairness_key: str | None = None,
+    fairness_weights: Mapping[str, int] | None = None,
     description: str | None = None,
     concurrency: int | None = None,
     heartbeat: bool = True,
@@ -446,9 +450,10 @@ def task(
 
     `retry` is a number of retries (3 by default), which come after 1, 2, 4 s and so on up to a minute, or a `Backoff`. The
     timeouts are those of Conductor's task definition; `on_timeout` is its policy. `limit` is how many tasks run at once over all
-    engines of a store, `rate` how many begin in a length of time. These make the task definition, used where none is registered
-    or embedded. With `check` it has the schemas of the function's input and output, enforced: see the how-to Check and hide.
-    `concurrency`, `heartbeat` and `domain` are as in `Workers.task`. Arguments and what is returned are read and written as
+    engines of a store, `rate` how many begin in a length of time; tasks that wait for either take turns by `fairness_key`, a
+    template such as "${workflow.input.tenant}", with `fairness_weights`. These make the task definition, used where none is
+    registered or embedded. With `check` it has the schemas of the function's input and output, enforced: see the how-to Check and
+    hide. `concurrency`, `heartbeat` and `domain` are as in `Workers.task`. Arguments and what is returned are read and written as
     `Workers.task` says. Raises InvalidInput for a wrong option, and for what is no function that can be called with an input.
     """
     if callable(name):
@@ -464,6 +469,8 @@ def task(
         "concurrent_exec_limit": limit,
         "rate_limit_per_frequency": None if rate is None else rate[0],
         "rate_limit_frequency_ms": None if rate is None else _ms(rate[1]),
+        "fairness_key": fairness_key,
+        "fairness_weights": fairness_weights,
     }
     given = {key: value for key, value in fields.items() if value is not None}
 

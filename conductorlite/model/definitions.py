@@ -250,6 +250,8 @@ class TaskDef(Definition):
     rate_limit_frequency_ms: DurationMs | None = attrs.field(
         default=None, converter=optional_ms, metadata=in_json("rateLimitFrequencyInSeconds")
     )
+    fairness_key: str | None = None
+    fairness_weights: Mapping[str, int] = attrs.field(factory=dict)
     input_keys: Sequence[str] = attrs.field(default=(), converter=_texts)
     output_keys: Sequence[str] = attrs.field(default=(), converter=_texts)
     runtime_metadata: Sequence[str] = attrs.field(default=(), converter=_texts)

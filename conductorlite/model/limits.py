@@ -6,8 +6,9 @@ slot, or WAITING in the line; the one that frees a slot gives it to the head of 
 while an execution waits.
 
 **The line** is strict: the head waits for a slot by its own definition's limits, and no member behind it goes first, else a
-definition with a low limit would starve beside one with a high limit. **The window** slides, and counts what is handed to workers:
-the instants of the last polls that took a task are kept, no more of them than the limit. Who is let in holds a place in every
+definition with a low limit would starve beside one with a high limit. Within a priority, members of a definition with a
+fairness key take turns by their tags (`model.fairness`). **The window** slides, and counts what is handed to workers: the instants
+of the last polls that took a task are kept, no more of them than the limit. Who is let in holds a place in every
 window (RESERVED) from then on until a poll takes it, and is dated by that poll: no window ever holds more, however late it comes.
 
 An offer that no poll takes for `OFFER_MS` goes back to its old place in the line. Its *lane*, the queue that its workers poll, is
@@ -26,6 +27,7 @@ import attrs
 
 __all__ = [
     "FORGOTTEN",
+    "HEAVIEST",
     "NO_LIMIT",
     "OFFER_MS",
     "Limit",
@@ -46,6 +48,9 @@ _EXECUTIONS: Final = "workflow:"
 
 #: How long a place in a window waits for a poll.
 OFFER_MS: Final = 5_000
+
+#: The highest weight of a key that takes turns.
+HEAVIEST: Final = 1_000
 
 #: By how much two clocks that are read together may seem to have moved apart: each reading is cut to whole milliseconds.
 _ROUNDING_MS: Final = 1
@@ -115,6 +120,10 @@ class Member:
     window_ms: int = 0
     #: The queue whose polls take it; empty for what counts in no window, which is never passed over.
     lane: str = ""
+    #: Its key among those that take turns, its start tag, and what it has paid for it; no cost: it takes no turns.
+    fairness_key: str = ""
+    start_tag: int = 0
+    cost: int = 0
 
     @property
     def terms(self) -> Terms:
@@ -127,9 +136,9 @@ class Member:
         return self.state is MemberState.WAITING
 
     @property
-    def place(self) -> tuple[int, int, int, str, int, str]:
-        """Place in the line: the higher priority first, then who asked first, then whose execution began first."""
-        return (-self.priority, self.asked_at, self.created_at, self.workflow_id, self.seq, self.holder)
+    def place(self) -> tuple[int, int, int, int, str, int, str]:
+        """Place in the line: the higher priority first, then whose turn it is, who asked first, whose execution began first."""
+        return (-self.priority, self.start_tag, self.asked_at, self.created_at, self.workflow_id, self.seq, self.holder)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -157,6 +166,8 @@ class Limit:
     read_at: int = 0
     boot: str = ""
     steady: int = 0
+    #: Tags of the keys that take turns (`model.fairness`).
+    tags: str = ""
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -147,6 +147,8 @@ class Node:
     blank: Task
     #: Within what limits workers carry it out; an operator has none.
     limit: Terms = NO_LIMIT
+    #: The key by which its tasks take turns in the line of their limit, and the weights of keys.
+    fairness: tuple[Template, Mapping[str, int]] | None = None
     #: Enclosing DO_WHILE references, outermost first.
     loops: tuple[str, ...] = ()
     #: What counts the live tasks inside it, outermost first: loops and JOINs of dynamic forks, each with its number of loops.
@@ -404,6 +406,8 @@ def _node(task: WorkflowTask, semantics: Semantics, *, previous: str | None = No
         around |= _of_operator(task, previous, around.pop("successor", None))
     elif definition is not None:
         around |= {"limit": task_limit(task), "input_check": _checked(definition, definition.input_schema)}
+        if definition.fairness_key is not None:
+            around["fairness"] = compile_template(definition.fairness_key), definition.fairness_weights
     if definition is not None:
         around["output_check"] = _checked(definition, definition.output_schema)
     template = definition.input_template if definition is not None and merges_template(task) else None

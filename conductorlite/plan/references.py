@@ -65,6 +65,7 @@ def templates_of(node: TreePosition) -> Iterator[tuple[Any, str]]:
         yield task.sink, f"{path}.sink"
     if task.task_definition is not None:
         yield task.task_definition.input_template, f"{path}.taskDefinition.inputTemplate"
+        yield task.task_definition.fairness_key, f"{path}.taskDefinition.fairnessKey"
     params = task.sub_workflow_param
     if params is not None:
         path = f"{path}.subWorkflowParam"
@@ -275,6 +276,7 @@ def _texts_of(node: TreePosition) -> Iterator[tuple[Any, str, bool]]:
         yield value, step_path(f"{path}.inputParameters", key), worker or _reaches_workers(task, key)
     if task.task_definition is not None:
         yield task.task_definition.input_template, f"{path}.taskDefinition.inputTemplate", worker
+        yield task.task_definition.fairness_key, f"{path}.taskDefinition.fairnessKey", False
     if task.sink is not None:
         yield task.sink, f"{path}.sink", task.type == TaskType.EVENT
     for text, name in (

@@ -24,7 +24,8 @@ from conductorlite.model.definitions import (
 )
 from conductorlite.model.errors import MissingExtra
 from conductorlite.model.later import functions
-from conductorlite.model.scalars import LARGEST_VERSION, is_integer, json_names
+from conductorlite.model.limits import HEAVIEST
+from conductorlite.model.scalars import LARGEST_VERSION, is_integer, json_names, step_path
 from conductorlite.plan.findings import (
     Findings,
     Scope,
@@ -124,6 +125,18 @@ _NOT_NEGATIVE: Final = (
 )
 
 
+def _check_fairness(task_def: TaskDef, path: str, findings: Findings) -> None:
+    limited = (task_def.concurrent_exec_limit or 0) > 0 or (task_def.rate_limit_per_frequency or 0) > 0
+    if task_def.fairness_key is not None and not limited:
+        message = "needs a limit, before which keys take turns: set concurrentExecLimit or rateLimitPerFrequency"
+        findings.error(f"{path}.fairnessKey", message)
+    if task_def.fairness_weights and task_def.fairness_key is None:
+        findings.error(f"{path}.fairnessWeights", "needs a fairnessKey, whose values it weighs")
+    for key, weight in task_def.fairness_weights.items():
+        if not is_integer(weight) or not 1 <= weight <= HEAVIEST:
+            findings.error(step_path(f"{path}.fairnessWeights", key), f"must be a whole number from 1 to {HEAVIEST:,}")
+
+
 def check_task_def(task_def: TaskDef, path: str, findings: Findings, *, embedded: bool) -> None:
     """Add what is wrong with a task definition.
 
@@ -143,6 +156,8 @@ def check_task_def(task_def: TaskDef, path: str, findings: Findings, *, embedded
         findings.warn(f"{path}.backoffScaleFactor", "is 1, so the delays of EXPONENTIAL_BACKOFF never grow")
     if not embedded and task_def.timeout_policy is not TimeoutPolicy.ALERT_ONLY:
         _check_timeouts(task_def, path, findings)
+    if task_def.fairness_key is not None or task_def.fairness_weights:
+        _check_fairness(task_def, path, findings)
     check_extras(task_def, path, findings)
 
 

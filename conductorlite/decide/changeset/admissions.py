@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -17,8 +17,14 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Admission, Event, EventKind
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import Workflow
+from conductorlite.model.later import functions
 from conductorlite.model.limits import Limit, LimitChange, Line, Member, MemberState, Terms, admission
 from conductorlite.model.threads import cached_property
+
+if TYPE_CHECKING:
+    from conductorlite.model.fairness import charge, pay_back, spend
+else:
+    charge, pay_back, spend = functions("conductorlite.model.fairness", "charge", "pay_back", "spend")
 
 __all__ = ["Admissions"]
 
@@ -79,8 +85,11 @@ class Admissions:
         wait: bool = True,
         lane: str = "",
         asked_at: int | None = None,
+        share: tuple[str, int] | None = None,
     ) -> bool:
         """Ask for a slot: whether it is there; if not, `holder` joins the line, unless it is not to `wait`.
+
+        Where keys take turns, `share` is its key and what one of this key pays.
 
         One that has asked before, at `asked_at`, asks again: it has its old place, and the journal says when it has to wait.
         """
@@ -109,9 +118,10 @@ class Admissions:
             lane=lane if terms.rate else "",
             **attrs.asdict(terms),
         )
-        # A window may have moved, and no turn has looked yet. A member that asks again goes first: the slot it had is no other's
-        # meanwhile.
+        # A window may have moved, and no turn has looked yet. A member that asks again goes first: its slot is no other's yet.
         others = () if again else self._grant(key)
+        if share is not None:
+            member = self._tagged(member, share, before)
         head = self._head(key)
         first = (head is None or member.place < head.place) and member.lane not in self._limit(key).unpolled
         admitted = first and admission(self._limit(key), terms, self._moment.clock) == self._moment.clock
@@ -246,6 +256,15 @@ class Admissions:
         place = (key, holder)
         return self._books.members[place] if place in self._books.members else self._reader.member(key, holder)
 
+    def _tagged(self, member: Member, share: tuple[str, int], before: Member | None) -> Member:
+        """The member with a start tag: what it had `before`, if it had its turn then, or one it pays for."""
+        if before is not None and before.cost and not before.waits:
+            return attrs.evolve(member, fairness_key=before.fairness_key, start_tag=before.start_tag, cost=before.cost)
+        limit, (key, cost) = self._limit(member.key), share
+        start, tags = charge(limit.tags, member.priority, key, cost)
+        self.limits[member.key] = attrs.evolve(limit, tags=tags)
+        return attrs.evolve(member, fairness_key=key, start_tag=start, cost=cost)
+
     def _join(self, member: Member) -> None:
         """Put a member into the line, at its place."""
         self._books.members[(member.key, member.holder)] = member
@@ -258,6 +277,8 @@ class Admissions:
             limit = attrs.evolve(limit, in_use=limit.in_use - 1)
         if member.state is MemberState.RESERVED:
             limit = attrs.evolve(limit, reserved=limit.reserved - 1)
+        if member.cost and member.waits:
+            limit = attrs.evolve(limit, tags=pay_back(limit.tags, member.priority, member.fairness_key, member.cost))
         if limit.in_use < 0 or limit.reserved < 0:
             raise InvariantBroken(f"limit {member.key!r}: counts {limit.in_use} in use, {limit.reserved} reserved")
         self.limits[member.key] = limit
@@ -316,6 +337,8 @@ class Admissions:
         limit = attrs.evolve(limit, number=limit.number + 1, in_use=limit.in_use + (member.concurrent > 0))
         if member.rate:
             limit = attrs.evolve(limit, reserved=limit.reserved + 1)
+        if member.cost:
+            limit = attrs.evolve(limit, tags=spend(limit.tags, member.priority, member.start_tag))
         self.limits[member.key] = limit
         member = attrs.evolve(member, number=limit.number, state=MemberState.RESERVED if member.rate else MemberState.HELD)
         self._books.members[(member.key, member.holder)] = member
@@ -331,6 +354,8 @@ class Admissions:
         head = self._head(key)
         at = None if head is None else admission(self._limit(key), head.terms, self._moment.clock)
         limit = self._limit(key)
+        if limit.tags and head is None and not (limit.in_use or limit.reserved or limit.unpolled):
+            self.limits[key] = attrs.evolve(limit, tags="")  # nothing to remember
         if head is None or at is None:
             return
         if (limit.alarm, limit.alarm_at) != (head.holder, at):

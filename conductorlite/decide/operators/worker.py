@@ -15,19 +15,28 @@ the last. It is looked up again at every scheduling: workers come and go. Source
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.changeset.rows import Before
-from conductorlite.decide.operators.document import rendered
+from conductorlite.decide.operators.document import ExpressionContext, rendered
 from conductorlite.decide.transitions import attempt_id
+from conductorlite.language.templates import Template
+from conductorlite.language.values import to_text
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import EventKind, queue_name
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.later import functions
 from conductorlite.model.limits import NO_LIMIT, OFFER_MS, task_key
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
+
+if TYPE_CHECKING:
+    from conductorlite.model.fairness import cost_of
+else:
+    (cost_of,) = functions("conductorlite.model.fairness", "cost_of")
 
 __all__ = [
     "POLLED_LATELY_MS",
@@ -138,8 +147,16 @@ def _slot(
     if delay_ms > 0 or changeset.workflow.status is WorkflowStatus.PAUSED:
         return TaskStatus.PENDING, None
     key = task_key(node.task.name)
-    admitted = changeset.limits.ask(key, task_id, node.limit, ref=ref, attempt=attempt, lane=lane)
+    share = None if node.fairness is None else _share(changeset, *node.fairness)
+    admitted = changeset.limits.ask(key, task_id, node.limit, ref=ref, attempt=attempt, lane=lane, share=share)
     return (TaskStatus.SCHEDULED if admitted else TaskStatus.PENDING), key
+
+
+def _share(changeset: Changeset, template: Template, weights: Mapping[str, int]) -> tuple[str, int]:
+    """The key under which a task takes turns, and what it pays; tasks without a value share one key."""
+    value = template.render(ExpressionContext(changeset, template.reads))
+    key = "" if value is None else to_text(value)
+    return key, cost_of(weights.get(key, 1))
 
 
 def lane_of(changeset: Changeset, task: Task) -> str:
@@ -188,7 +205,10 @@ def ask_again(changeset: Changeset, node: Node, row: Any, before: Before, *, rea
     key = task_key(node.task.name)
     asked_at = row.scheduled_at + row.start_delay_ms
     lane = lane_of(changeset, row)
-    has_place = changeset.limits.ask(key, row.task_id, node.limit, ref=row.ref, attempt=row.attempt, lane=lane, asked_at=asked_at)
+    share = None if node.fairness is None else _share(changeset, *node.fairness)
+    has_place = changeset.limits.ask(
+        key, row.task_id, node.limit, ref=row.ref, attempt=row.attempt, lane=lane, asked_at=asked_at, share=share
+    )
     row.status, row.limit_key = TaskStatus.SCHEDULED if has_place else TaskStatus.PENDING, key
     changeset.settle(row, before, because=reason)
     return has_place

@@ -239,6 +239,20 @@ CREATE TABLE latest_values (
 );
 """
 
+#: Members of a limit take turns by key.
+_V7: Final = """
+ALTER TABLE limits ADD COLUMN tags text COLLATE "C" NOT NULL DEFAULT '';
+ALTER TABLE limit_members ADD COLUMN fairness_key text COLLATE "C" NOT NULL DEFAULT '';
+ALTER TABLE limit_members ADD COLUMN start_tag bigint NOT NULL DEFAULT 0;
+ALTER TABLE limit_members ADD COLUMN cost bigint NOT NULL DEFAULT 0;
+DROP INDEX limit_members_line;
+DROP INDEX limit_members_lane;
+CREATE INDEX limit_members_line ON limit_members (key, priority DESC, start_tag, asked_at, created_at, workflow_id, seq, holder)
+    WHERE state = 'WAITING';
+CREATE INDEX limit_members_lane
+    ON limit_members (key, lane, priority DESC, start_tag, asked_at, created_at, workflow_id, seq, holder) WHERE state = 'WAITING';
+"""
+
 #: A column that is a text.
 _TEXT: Final = re.compile(r"\btext\b(?=( NOT NULL)?( PRIMARY KEY| UNIQUE)?[,\n)])")
 
@@ -251,7 +265,7 @@ def _texts(script: str) -> list[str]:
 
 
 #: What takes a store from version n to n + 1.
-MIGRATIONS: Final = (_texts(_V1), _texts(_V2), _texts(_V3), _texts(_V4), _texts(_V5), _texts(_V6))
+MIGRATIONS: Final = (_texts(_V1), _texts(_V2), _texts(_V3), _texts(_V4), _texts(_V5), _texts(_V6), _texts(_V7))
 
 #: The version this conductorlite writes.
 VERSION: Final = len(MIGRATIONS)

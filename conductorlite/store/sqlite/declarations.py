@@ -122,19 +122,21 @@ INSERT INTO counters VALUES ('registry', 0);
 CREATE TABLE limits (
     key TEXT PRIMARY KEY NOT NULL, fence INTEGER NOT NULL, in_use INTEGER NOT NULL, reserved INTEGER NOT NULL,
     log TEXT NOT NULL, depth INTEGER NOT NULL, span_ms INTEGER NOT NULL, number INTEGER NOT NULL, alarm TEXT, alarm_at INTEGER
-, unpolled TEXT, read_at INTEGER NOT NULL DEFAULT 0, boot TEXT NOT NULL DEFAULT '', steady INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+, unpolled TEXT, read_at INTEGER NOT NULL DEFAULT 0, boot TEXT NOT NULL DEFAULT '', steady INTEGER NOT NULL DEFAULT 0, tags TEXT NOT NULL DEFAULT '') STRICT, WITHOUT ROWID;
 CREATE INDEX limits_unpolled ON limits (key) WHERE unpolled IS NOT NULL;
 CREATE TABLE limit_members (
     key TEXT NOT NULL, holder TEXT NOT NULL, workflow_id TEXT NOT NULL, ref TEXT, attempt INTEGER NOT NULL,
     generation INTEGER NOT NULL, state TEXT NOT NULL, number INTEGER NOT NULL, priority INTEGER NOT NULL,
     asked_at INTEGER NOT NULL, created_at INTEGER NOT NULL, seq INTEGER NOT NULL, concurrent INTEGER NOT NULL,
     rate INTEGER NOT NULL, window_ms INTEGER NOT NULL, lane TEXT NOT NULL DEFAULT '',
+    fairness_key TEXT NOT NULL DEFAULT '', start_tag INTEGER NOT NULL DEFAULT 0, cost INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (key, holder)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX limit_members_line ON limit_members (key, priority DESC, asked_at, created_at, workflow_id, seq, holder)
+CREATE INDEX limit_members_line ON limit_members (key, priority DESC, start_tag, asked_at, created_at, workflow_id, seq, holder)
     WHERE state = 'WAITING';
 CREATE INDEX limit_members_workflow ON limit_members (workflow_id);
-CREATE INDEX limit_members_lane ON limit_members (key, lane, priority DESC, asked_at, created_at, workflow_id, seq, holder)
+CREATE INDEX limit_members_lane ON limit_members
+    (key, lane, priority DESC, start_tag, asked_at, created_at, workflow_id, seq, holder)
     WHERE state = 'WAITING';
 
 CREATE TABLE event_handlers (

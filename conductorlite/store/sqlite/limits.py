@@ -37,21 +37,21 @@ _STATE: Final = _COLUMNS.index("state")
 #: More than there are.
 _ALL: Final = 2**31
 
-_LIMIT: Final = "key, fence, in_use, reserved, log, depth, span_ms, number, alarm, alarm_at, unpolled, read_at, boot, steady"
+_LIMIT: Final = "key, fence, in_use, reserved, log, depth, span_ms, number, alarm, alarm_at, unpolled, read_at, boot, steady, tags"
 LIMIT: Final = f"SELECT {_LIMIT} FROM limits WHERE key = ?"
 LIMITS: Final = f"SELECT {_LIMIT} FROM limits WHERE key > ? ORDER BY key LIMIT ?"
 INSERT_LIMIT: Final = (
     f"INSERT INTO limits ({_LIMIT}) VALUES (?, 1 + coalesce((SELECT fence FROM limits WHERE key = '{FORGOTTEN}'), 0), ?, ?, ?, ?,"
-    " ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    " ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
 FORGET_LIMIT: Final = "DELETE FROM limits WHERE key = ? AND fence = ? AND NOT EXISTS (SELECT 1 FROM limit_members WHERE key = ?)"
 NOTE_FORGOTTEN: Final = (
-    f"INSERT INTO limits ({_LIMIT}) VALUES ('{FORGOTTEN}', ?, 0, 0, '[]', 0, 0, 0, NULL, NULL, NULL, 0, '', 0)"
+    f"INSERT INTO limits ({_LIMIT}) VALUES ('{FORGOTTEN}', ?, 0, 0, '[]', 0, 0, 0, NULL, NULL, NULL, 0, '', 0, '')"
     " ON CONFLICT (key) DO UPDATE SET fence = excluded.fence WHERE excluded.fence > limits.fence"
 )
 UPDATE_LIMIT: Final = (
     "UPDATE limits SET fence = fence + 1, in_use = ?, reserved = ?, log = ?, depth = ?, span_ms = ?, number = ?, alarm = ?,"
-    " alarm_at = ?, unpolled = ?, read_at = ?, boot = ?, steady = ? WHERE key = ? AND fence = ?"
+    " alarm_at = ?, unpolled = ?, read_at = ?, boot = ?, steady = ?, tags = ? WHERE key = ? AND fence = ?"
 )
 #: Few limits have any: there is an index of them.
 UNPOLLED: Final = (
@@ -59,7 +59,7 @@ UNPOLLED: Final = (
 )
 LINE: Final = (
     f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND state = 'WAITING'"
-    " ORDER BY priority DESC, asked_at, created_at, workflow_id, seq, holder LIMIT ?"
+    " ORDER BY priority DESC, start_tag, asked_at, created_at, workflow_id, seq, holder LIMIT ?"
 )
 #: Each lane of a line by one probe, then its heads.
 LANES: Final = (
@@ -76,7 +76,10 @@ DROP_MEMBER: Final = "DELETE FROM limit_members WHERE key = ? AND holder = ?"
 HOLDERS: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder > ? AND state <> 'WAITING' ORDER BY holder LIMIT ?"
 WAITING: Final = "SELECT count(*) FROM limit_members WHERE key = ? AND state = 'WAITING'"
 #: By the priority the index skips what is behind; of equal priority it is read to its end.
-BEFORE: Final = f"{WAITING} AND priority >= ? AND (-priority, asked_at, created_at, workflow_id, seq, holder) < (?, ?, ?, ?, ?, ?)"
+BEFORE: Final = (
+    f"{WAITING} AND priority >= ?"
+    " AND (-priority, start_tag, asked_at, created_at, workflow_id, seq, holder) < (?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 def _row(member: Member) -> tuple[Any, ...]:
@@ -157,7 +160,7 @@ class RowLimits:
             limit = change.limit
             numbers = (limit.in_use, limit.reserved, json.dumps(limit.log), limit.depth, limit.span_ms, limit.number)
             unpolled = json.dumps(limit.unpolled) if limit.unpolled else None
-            fields = (*numbers, limit.alarm, limit.alarm_at, unpolled, limit.read_at, limit.boot, limit.steady)
+            fields = (*numbers, limit.alarm, limit.alarm_at, unpolled, limit.read_at, limit.boot, limit.steady, limit.tags)
             refusal = FencedOut(f"limit {limit.key!r}: another turn committed after fence {limit.fence} was read")
             if limit.fence:
                 self._session.change(UPDATE_LIMIT, (*fields, limit.key, limit.fence), refusal)

@@ -180,6 +180,14 @@ def _journals_in_rows(database: Database) -> None:
         _run(database, "INSERT INTO history SELECT place, at, lines FROM old_history; DROP TABLE old_history")
 
 
+def _taking_turns(database: Database) -> None:
+    """An older member takes no turns; its place is what it was."""
+    _add(database, "limits", "tags TEXT NOT NULL DEFAULT ''")
+    turns = ("fairness_key TEXT NOT NULL DEFAULT ''", "start_tag INTEGER NOT NULL DEFAULT 0", "cost INTEGER NOT NULL DEFAULT 0")
+    _add(database, "limit_members", *turns)
+    _run(database, "DROP INDEX IF EXISTS limit_members_line; DROP INDEX IF EXISTS limit_members_lane")
+
+
 def _dropped(index: str) -> Callable[[Database], None]:
     """An index that is declared in another way since."""
 
@@ -206,6 +214,7 @@ STEPS: Final[tuple[tuple[str, Callable[[Database], None]], ...]] = (
     ("views of executions and tasks for people", _nothing),
     ("queues in the order of numbered references", _dropped("messages_offered")),
     ("values that are emitted", _nothing),
+    ("members of a limit that take turns by key", _taking_turns),
 )
 
 #: How cells of older schemas are written since the seventh.

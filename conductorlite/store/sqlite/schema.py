@@ -23,7 +23,7 @@ __all__ = ["APPLICATION_ID", "VERSION", "migrate", "refuse_newer"]
 APPLICATION_ID: Final = 0x434C5445
 
 #: The schema this conductorlite writes.
-VERSION: Final = 15
+VERSION: Final = 16
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:

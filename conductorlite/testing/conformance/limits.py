@@ -74,6 +74,9 @@ _MEMBERS = st.builds(
     rate=_NUMBERS,
     window_ms=_NUMBERS,
     lane=st.sampled_from(_LANES),
+    fairness_key=st.sampled_from(("", "t")),
+    start_tag=_NUMBERS,
+    cost=_NUMBERS,
 )
 _LIMITS = st.fixed_dictionaries(
     {
@@ -86,6 +89,7 @@ _LIMITS = st.fixed_dictionaries(
         "alarm": st.sampled_from((None, "h1")),
         "alarm_at": st.sampled_from((None, 5)),
         "unpolled": st.sampled_from(((), ("a",), ("a", "d:a"))),
+        "tags": st.sampled_from(("", "{}")),
     }
 )
 _CHANGE = st.tuples(
