@@ -28,6 +28,7 @@ from conductorlite.cli.shared import (
     command_options,
     read_definition,
     read_input,
+    read_json,
     read_task_defs,
     read_workers,
     with_system_workers,
@@ -193,24 +194,30 @@ def _result(setting: Setting, engine: Engine, workflow: Workflow) -> Exit:
 @click.option("--debounce", metavar="SPAN", help="Begin when no start with the --debounce-key has come for this long, such as 30s.")
 @click.option("--debounce-key", metavar="KEY", help="Starts with this key become one execution, with the last one's input.")
 @click.option("--max-wait", metavar="SPAN", help="Begin at the latest this long after the first of them.")
+@click.option("--send", "sent", metavar="TOPIC JSON|@FILE", nargs=2, help="Send it this message in the commit of the start.")
+@click.option("--key", metavar="KEY", help="The key of that message: it is sent once.")
 @_TASK_DEFS
 @_ENGINE
 @command_options()
 def start(setting: Setting, definition: str, given: str | None, workflow_id: str | None, name: str | None,
-          **options: Any) -> None:  # fmt: skip
+          sent: tuple[str, str] | None, key: str | None, **options: Any) -> None:  # fmt: skip
     """Start an execution without driving it, and print its id.
 
     DEFINITION is a JSON file or a registered name. `conductorlite run --id ID`, or any other process that drives the
     database, takes it from there.
     """
+    if sent is None and key is not None:
+        raise click.UsageError("--key needs --send")
+    message = None if sent is None else {"topic": sent[0], "value": read_json(sent[1], "--send"), "key": key}
     with setting.engine(create=True, name=name) as engine:
-        started = _start(engine, definition, given, workflow_id, **options)
+        started = _start(engine, definition, given, workflow_id, **options, message=message)
         setting.screen.answer({"workflowId": started, "status": str(engine.status(started))}, started)
 
 
 def _start(engine: Engine, definition: str, given: str | None, workflow_id: str | None, *, task_defs: tuple[str, ...],
            idempotency_key: str | None, idempotency_strategy: str, uploaded: str | None, debounce: str | None = None,
-           debounce_key: str | None = None, max_wait: str | None = None) -> str:  # fmt: skip
+           debounce_key: str | None = None, max_wait: str | None = None,
+           message: dict[str, Any] | None = None) -> str:  # fmt: skip
     wanted: WorkflowDef | str = read_definition(definition) if _is_file(definition) else definition
     values = None if given is None else read_input(given)
     for file in task_defs:
@@ -223,6 +230,7 @@ def _start(engine: Engine, definition: str, given: str | None, workflow_id: str 
         idempotency_strategy=IdempotencyStrategy(idempotency_strategy),
         external_input_payload_storage_path=uploaded,
         debounce=_debounce(debounce, debounce_key, max_wait),
+        message=message,
     ).workflow_id
 
 

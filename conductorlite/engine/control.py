@@ -269,14 +269,17 @@ class Control(Part):
         path: str | None = None,
         begin: Begin | None = None,
         debounce: Debounce | None = None,
+        message: Mapping[str, Any] | None = None,
     ) -> str:
         """Start an execution whose first task is due `at` an instant, or after a `delay`; returns its id. See `Engine.start`.
 
-        `path` is what was uploaded as its input. `begin` is called with what takes the first turn.
+        `path` is what was uploaded as its input. `begin` is called with what takes the first turn. `message` is the data of an
+        event SEND that belongs to that turn, or to the execution which holds the idempotency key.
         """
         if debounce is not None:
-            if at is not None or delay is not None or workflow_id is not None:
-                raise InvalidInput("`debounce` says which execution begins, and when: give no `at`, `delay` or `workflow_id`")
+            if at is not None or delay is not None or workflow_id is not None or message is not None:
+                said = "`debounce` says which execution begins, and when"
+                raise InvalidInput(f"{said}: give no `at`, `delay`, `workflow_id` or `message`")
             with intercepted(self._config.start_interceptors, request) as request:
                 return self._debounced(request, debounce, path)
             raise _swallowed(request)
@@ -289,9 +292,9 @@ class Control(Part):
         elif delay is not None:
             first = {"at": now + to_span(delay), "delay": True}
         if not self._config.start_interceptors:
-            return self._started(request, workflow_id, first, now, path, begin)
+            return self._started(request, workflow_id, first, now, path, begin, message)
         with intercepted(self._config.start_interceptors, request) as request:
-            return self._started(request, workflow_id, first, now, path, begin)
+            return self._started(request, workflow_id, first, now, path, begin, message)
         raise _swallowed(request)
 
     def _started(
@@ -302,6 +305,7 @@ class Control(Part):
         now: int,
         path: str | None,
         begin: Begin | None,
+        message: Mapping[str, Any] | None,
     ) -> str:
         values = request.input
         if type(values) is not dict:
@@ -318,13 +322,19 @@ class Control(Part):
             begins = self._begins(request, embedded, workflow_id or self.new_id(), given, now)
             row = begins.workflow
             event = new_event(row.workflow_id, EventKind.START, now, first)
-            turn = partial(self._starts.begin, event, begins, own_id=workflow_id is None and self._config.ids is None)
+            if message is None:
+                turn = partial(self._starts.begin, event, begins, own_id=workflow_id is None and self._config.ids is None)
+            else:
+                sent = new_event(row.workflow_id, EventKind.SEND, now, message)
+                turn = partial(self._starts.begin_with, [event, sent], begins)
             if begin is None:
                 turn()
             else:
                 begin(turn)
         except KeyTaken as taken:
             if request.idempotency_strategy is IdempotencyStrategy.RETURN_EXISTING:
+                if message is not None:
+                    self.verb(taken.workflow_id, EventKind.SEND, message)
                 return taken.workflow_id
             raise
         self._turns.lookups.registry.now_stored(begins.definitions)

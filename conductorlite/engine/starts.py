@@ -96,6 +96,10 @@ class Starts:
             if not mine.tried:  # else it has begun, and who did that could not say so: nobody else has the id
                 raise
 
+    def begin_with(self, events: Sequence[Event], started: Start, taking: Taking | None = None) -> None:
+        """Take the first turn of an execution over its START and further events, in one commit; raises as `run_turn` does."""
+        self._turns.run_turn(events[0].workflow_id, events, started=started, taking=taking)
+
     def _begin_coming(self, mine: _Coming) -> None:
         """Begin what all that have come are about to begin; what has not begun then is for each to begin."""
         coming = [self._coming.popleft() for _ in range(len(self._coming))]

@@ -29,7 +29,7 @@ from conductorlite.engine.registry import Registry
 from conductorlite.engine.reports import Reports, Secrecy, cut_result, kept_result
 from conductorlite.engine.starts import Starts
 from conductorlite.engine.transactions import OwnTransaction
-from conductorlite.engine.turn_types import Listener, TurnResult, missing, status_of
+from conductorlite.engine.turn_types import Listener, missing, status_of
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import Document, Payload
 from conductorlite.model.clock import Clock, Deadline, SystemClock
@@ -407,13 +407,8 @@ class Verbs:
         InvalidInput, PayloadTooLarge, Conflict when the key is that of a message with another value, and Parked; then nothing is
         kept. Source of the rule: Conductor's workflow message queue.
         """
-        for name, text in (("topic", topic), ("key", key)):
-            if (text is not None or name == "topic") and (not isinstance(text, str) or not 0 < len(text) <= MAX_KEY):
-                raise InvalidInput(f"{name}: {printable(text, 80)!r} is not a text of 1 to {MAX_KEY} characters")
-        if topic_of({"topic": topic}) is None:
-            raise InvalidInput(f"topic {printable(topic, 80)!r} is that of signals: use `signal`")
-        known = self.core.control.new_id() if key is None else key
-        taken = self._send_event(workflow_id, topic, value, known, **({"new": True} if key is None else {}))
+        known, said = self._said(workflow_id, topic, value, key)
+        taken = self.core.control.verb(workflow_id, EventKind.SEND, said)
         decision = taken.decision
         if decision is not None and not decision.more:
             for sent in decision.messages:
@@ -438,19 +433,40 @@ class Verbs:
         workflow_id = row.workflow_id
         given = TaskResult(workflow_id=workflow_id, task_id="", status=status, output_data={}, reason=reason)
         said = signal_value(cut_result(kept_result(given)), {} if output is None else as_map(output, "output"))
-        self._send_event(workflow_id, signal_topic(ref), said, self.core.control.new_id(), ref=ref, new=True)
+        _, event = self._said(workflow_id, signal_topic(ref), said, None, ref=ref)
+        self.core.control.verb(workflow_id, EventKind.SEND, event)
 
-    def _send_event(self, workflow_id: str, topic: str, value: Any, key: str, **more: Any) -> TurnResult:
+    def _first_message(self, message: Mapping[str, Any], workflow: str) -> Mapping[str, Any]:
+        """The data of the event that sends a message to an execution with its start; raises as `send` does."""
+        given = as_map(message, "message")
+        unknown = sorted(given.keys() - {"topic", "value", "key"})
+        if unknown:
+            raise InvalidInput(f"message: a message has no {unknown[0]!r}; it has `topic`, `value` and `key`")
+        _, said = self._said(workflow, given.get("topic"), given.get("value"), given.get("key"))
+        return said
+
+    def _said(self, whose: str, topic: Any, value: Any, key: Any, *, ref: str | None = None) -> tuple[str, dict[str, Any]]:
+        """The key of a message and the data of the event that sends it; with `ref` a signal to that task."""
+        said: dict[str, Any] = {"topic": topic, "key": key}
+        if ref is not None:
+            said["ref"] = ref
+        else:
+            for name, text in (("topic", topic), ("key", key)):
+                if (text is not None or name == "topic") and (not isinstance(text, str) or not 0 < len(text) <= MAX_KEY):
+                    raise InvalidInput(f"{name}: {printable(text, 80)!r} is not a text of 1 to {MAX_KEY} characters")
+            if topic_of(said) is None:
+                raise InvalidInput(f"topic {printable(topic, 80)!r} is that of signals: use `signal`")
+        if key is None:
+            said["key"], said["new"] = self.core.control.new_id(), True
+        known = said["key"]
         payload = Payload.of(value, where="value")
         problem = self._turns.lookups.bounds.barriers.refusal("task_output", payload)
         if problem is not None:
-            raise PayloadTooLarge(f"{workflow_id}: {problem}")
-        said: dict[str, Any] = {"topic": topic, "key": key, **more}
+            raise PayloadTooLarge(f"{whose}: {problem}")
         if type(payload.value) is dict and payload.value:
-            said = Document(Payload.around("value", Document(payload), said))
-        else:
-            said["value"] = payload.value
-        return self.core.control.verb(workflow_id, EventKind.SEND, said)
+            return known, Document(Payload.around("value", Document(payload), said))
+        said["value"] = payload.value
+        return known, said
 
     def transaction(self) -> AbstractContextManager[OwnTransaction]:
         """See `Engine.transaction`."""

@@ -42,7 +42,7 @@ def start_options() -> AbstractSet[str]:
 
 
 #: Options of a start that mean nothing for a task alone: its definition is not registered, its input is the function's arguments.
-_NOT_ALONE: Final = frozenset({"version", "external_input_payload_storage_path"})
+_NOT_ALONE: Final = frozenset({"version", "external_input_payload_storage_path", "message"})
 
 
 @attrs.frozen(slots=True)

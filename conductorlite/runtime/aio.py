@@ -802,6 +802,7 @@ class AsyncEngine:
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
         external_input_payload_storage_path: str | None = None,
         debounce: Debounce | None = None,
+        message: Mapping[str, Any] | None = None,
     ) -> AsyncRun[dict[str, Any]]: ...
 
     async def start(self, workflow: Any, /, *args: Any, **options: Any) -> AsyncRun[Any]:

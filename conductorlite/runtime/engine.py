@@ -316,6 +316,7 @@ class Engine(Verbs, InNotebook):
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
         external_input_payload_storage_path: str | None = None,
         debounce: Debounce | None = None,
+        message: Mapping[str, Any] | None = None,
     ) -> Run[dict[str, Any]]: ...
 
     def start(self, workflow: Any, /, *args: Any, **options: Any) -> Run[Any]:
@@ -333,11 +334,13 @@ class Engine(Verbs, InNotebook):
         `debounce=Debounce("30s", key="form-7", max_wait="5m")` stores an execution that begins when no call with the key has come
         for 30 s, and at the latest 5 min after the first one. Until then each such call returns a handle on it, gives it its own
         input, definition and options, and puts it off; after that the next one stores another. It goes with no `idempotency_key`,
-        `workflow_id`, `at` or `delay`; an execution that is parked raises Parked.
+        `workflow_id`, `at`, `delay` or `message`; an execution that is parked raises Parked. `message`
+        (`{"topic": …, "value": …, "key": …}`, as for `send`) is sent to the execution in the commit that starts it, or, with
+        RETURN_EXISTING, to the one that holds the idempotency key.
 
         Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON or breaks the inputSchema, something out
         of range, a path where nothing was uploaded), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken,
-        LimitReached, PayloadUnavailable; then nothing is stored.
+        LimitReached, PayloadUnavailable, and for a `message` as `send` does; then nothing is stored.
         """
         return self._begun(workflow, args, options)
 
@@ -398,6 +401,7 @@ class Engine(Verbs, InNotebook):
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
         external_input_payload_storage_path: str | None = None,
         debounce: Debounce | None = None,
+        message: Mapping[str, Any] | None = None,
     ) -> str:
         request = StartWorkflowRequest(
             name=workflow if isinstance(workflow, str) else workflow.name,
@@ -420,6 +424,7 @@ class Engine(Verbs, InNotebook):
             path=external_input_payload_storage_path,
             begin=begin,
             debounce=debounce,
+            message=None if message is None else self._first_message(message, f"a start of {request.name!r}"),
         )
         self._news.log()
         return workflow_id

@@ -133,3 +133,14 @@ def test_a_stream_is_read_and_followed(shell: Shell) -> None:
     assert shell("stream", "e1", "--json").json == followed
     assert shell("stream", "e1", "--after", "1", "--json").json == shell("stream", "e1", "--stream", "tokens", "--json").json == []
     assert shell("stream", "nobody").code == 3
+
+
+def test_a_start_sends_a_message(shell: Shell) -> None:
+    """In the commit of the start; a key without one is a wrong usage."""
+    (shell.folder / "pulls.json").write_text(json.dumps(PULL))
+    assert shell("start", "pulls.json", "--id", "p1", "--send", "paid", '{"amount": 5}', "--key", "k").code == 0
+    (one,) = shell("messages", "p1", "--json").json
+    assert (one["topic"], one["key"], one["value"], one["receiver"]) == ("paid", "k", {"amount": 5}, "p")
+    assert shell("start", "pulls.json", "--key", "k").code == 2
+    assert shell("start", "pulls.json", "--id", "p2", "--send", "task:p", "1").code == 2
+    assert shell("show", "p2").code == 3

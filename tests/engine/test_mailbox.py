@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,30 @@ import pytest
 from engine_kit import Bench, flow, fork, join, rounds, wait
 from rerun_kit import s, stand, sub, work
 
-from conductorlite import Engine, EngineConfig, Explanation, TaskContext, VirtualClock, Workers, WorkflowDef, WorkflowTask, validate
-from conductorlite.errors import Conflict, ExecutionEnded, ExecutionNotFound, InvalidInput, MailboxFull, Parked, PayloadTooLarge
+from conductorlite import (
+    AsyncEngine,
+    Engine,
+    EngineConfig,
+    Explanation,
+    TaskContext,
+    VirtualClock,
+    Workers,
+    WorkflowDef,
+    WorkflowTask,
+    validate,
+)
+from conductorlite import flow as as_flow
+from conductorlite.errors import (
+    Conflict,
+    ExecutionEnded,
+    ExecutionNotFound,
+    InvalidInput,
+    KeyTaken,
+    MailboxFull,
+    Parked,
+    PayloadTooLarge,
+)
+from conductorlite.flows import receive
 from conductorlite.store.locks import InProcessLock
 from conductorlite.store.ports import Backend
 from conductorlite.testing import replay
@@ -308,3 +331,99 @@ def test_explain_says_what_it_waits_for(bench: Bench) -> None:
     explanation = bench.engine.explain(bench.workflow_id)
     assert isinstance(explanation, Explanation)
     assert "p (PULL_WORKFLOW_MESSAGES) waits for a message of topic news" in str(explanation)
+
+
+def test_it_comes_with_the_start(bench: Bench) -> None:
+    """In one commit with the first turn: a first task receives it then, a later one later."""
+    first, later = flow(pull("p", topic="t"), name="first"), flow(*s("a"), pull("p", topic="t"), *s("z"), name="later")
+    message = {"topic": "t", "value": {"n": 1}, "key": "k"}
+    commits: list[int] = []
+    bench.engine.listen(lambda workflow, lines: commits.append(len(lines)))
+    assert bench.start(first, message=message).status == "COMPLETED"
+    assert len(commits) == 1
+    bench.start(later, delay="1m", message=message)
+    assert [(one.number, one.key, one.receiver) for one in bench.engine.messages(bench.workflow_id)] == [(1, "k", None)]
+    bench.engine.advance("1m")
+    assert work(bench) == "a z"
+    assert got(bench, "p") == [{"n": 1}]
+    bench.engine.pause(bench.start(later, message={"topic": "t"}).workflow_id)
+    assert [one.value.value for one in bench.engine.messages(bench.workflow_id)] == [None]
+    assert bench.engine.admin.check() == []
+
+
+def test_a_start_that_comes_again_sends_it_once(bench: Bench) -> None:
+    """By its own key, to the execution that holds the idempotency key; without a key it is another one; FAIL sends nothing."""
+    waits = flow(*s("a"), pull("p", topic="t"))
+    again = {"idempotency_key": "o-7", "idempotency_strategy": "RETURN_EXISTING"}
+    run = bench.start(waits, **again, message={"topic": "t", "value": 1, "key": "k"})
+    assert bench.engine.start(waits, **again, message={"topic": "t", "value": 1, "key": "k"}) == run
+    assert bench.engine.start(waits, **again, message={"topic": "t", "value": 2}) == run
+    assert [one.value.value for one in bench.engine.messages(run.workflow_id)] == [1, 2]
+    with pytest.raises(Conflict, match="another value"):
+        bench.engine.start(waits, **again, message={"topic": "t", "value": 3, "key": "k"})
+    with pytest.raises(KeyTaken):
+        bench.engine.start(waits, idempotency_key="o-7", message={"topic": "t", "value": 4})
+    assert len(bench.engine.messages(run.workflow_id)) == 2
+    bench.engine.terminate(run.workflow_id)
+    assert bench.engine.start(waits, **again, message={"topic": "t", "value": 1, "key": "k"}) == run
+    with pytest.raises(ExecutionEnded):
+        bench.engine.start(waits, **again, message={"topic": "t", "value": 5})
+    other = bench.engine.start(
+        waits, idempotency_key="o-7", idempotency_strategy="FAIL_ON_RUNNING", message={"topic": "t", "value": 6}
+    )
+    assert [one.value.value for one in bench.engine.messages(other.workflow_id)] == [6]
+
+
+def test_a_start_with_a_wrong_message_stores_nothing(bench: Bench) -> None:
+    """Its errors are those of `send`."""
+    waits = flow(pull("p"))
+    wrong: list[tuple[Any, str]] = [
+        ({}, "topic: 'None' is not a text"),
+        ({"topic": "task:p"}, "is that of signals"),
+        ({"topic": "t", "key": ""}, "key: '' is not a text"),
+        ({"topic": "t", "payload": 1}, "message: a message has no 'payload'"),
+        ("t", "message"),
+        ({"topic": "t", "value": object()}, "value"),
+    ]
+    for message, said in wrong:
+        with pytest.raises(InvalidInput, match=said):
+            bench.engine.start(waits, message=message)
+    with pytest.raises(PayloadTooLarge):
+        bench.engine.start(waits, message={"topic": "t", "value": "x" * 11_000_000})
+    assert bench.engine.executions() == []
+
+
+def test_it_waits_for_a_slot_with_the_execution(bench: Bench) -> None:
+    """An execution that a limit lets wait keeps its message meanwhile."""
+    limited = WorkflowDef.from_json({
+        "name": "limited", "rateLimitConfig": {"rateLimitKey": "k", "concurrentExecLimit": 1},
+        "tasks": [{"name": "p", "taskReferenceName": "p", "type": "PULL_WORKFLOW_MESSAGES", "inputParameters": {"topic": "t"}}],
+    })  # fmt: skip
+    first = bench.start(limited)
+    second = bench.start(limited, message={"topic": "t", "value": 1})
+    assert [one.receiver for one in bench.engine.messages(second.workflow_id)] == [None]
+    assert bench.engine.admin.check() == []
+    bench.engine.send(first.workflow_id, "t", 0)
+    bench.engine.settle()
+    assert (first.status, second.status) == ("COMPLETED", "COMPLETED")
+    assert got(bench, "p") == [1]
+
+
+def test_a_flow_starts_with_a_message() -> None:
+    """As an option of the start, on either engine."""
+
+    @as_flow
+    def order(number: str) -> str:
+        paid: str = receive("payments", str)
+        return paid
+
+    message = {"topic": "payments", "value": "Ada", "key": "evt-1"}
+    with Engine(clock=VirtualClock(0)) as engine:
+        once = order.options(idempotency_key="o-7", message=message)
+        assert engine.start(once, "o-7").result() == "Ada"
+
+    async def awaited() -> str:
+        async with AsyncEngine(clock=VirtualClock(0)) as engine:
+            return await (await engine.start(order.options(message=message), "o-7")).result()
+
+    assert asyncio.run(awaited()) == "Ada"

@@ -69,3 +69,24 @@ def test_a_report_on_a_task_to_come_is_kept() -> None:
         asking(engine, test)
         assert engine.get(run).status == "COMPLETED"
         assert [engine.get(run).task(ref).output_data for ref in ("w", "h")] == [{"n": 1}, {"n": 2}]
+
+
+def test_it_is_sent_with_the_start() -> None:
+    """The body of a start may have a `message`; a start that comes again with RETURN_EXISTING sends it once."""
+    with Engine(clock=VirtualClock()) as engine:
+        engine.register(WorkflowDef.from_json({
+            "name": "w", "tasks": [{"name": "p", "taskReferenceName": "p", "type": "PULL_WORKFLOW_MESSAGES"}],
+        }))  # fmt: skip
+        body = {
+            "name": "w", "idempotencyKey": "k", "idempotencyStrategy": "RETURN_EXISTING",
+            "message": {"topic": "messages", "value": {"n": 1}, "key": "m"},
+        }  # fmt: skip
+
+        async def test(ask: Ask) -> None:
+            ids = {(await ask("POST", "/api/workflow", body)).text for _ in range(2)}
+            (one,) = ids
+            assert [message.receiver for message in engine.messages(one)] == ["p"]
+            assert engine.get(one).task("p").output_data["messages"][0]["payload"] == {"n": 1}
+            assert (await ask("POST", "/api/workflow", {**body, "message": {"n": 1}})).status_code == 400
+
+        asking(engine, test)

@@ -106,6 +106,7 @@ def started(engine: Engine, request: StartWorkflowRequest) -> str:
             idempotency_key=request.idempotency_key,
             idempotency_strategy=request.idempotency_strategy,
             external_input_payload_storage_path=request.extra.get("externalInputPayloadStoragePath"),
+            message=request.extra.get("message"),
             debounce=None if (debounce := request.extra.get("debounce")) is None else Debounce.from_json(debounce),
         ).workflow_id
     except DefinitionNotFound as error:
