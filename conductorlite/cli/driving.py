@@ -39,7 +39,7 @@ from conductorlite.ext import EnvironmentSecrets
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.clock import Deadline, SystemClock
 from conductorlite.model.debounce import Debounce
-from conductorlite.model.definitions import IdempotencyStrategy, Semantics, WorkflowDef
+from conductorlite.model.definitions import TASK_ALONE, IdempotencyStrategy, Semantics, WorkflowDef, task_alone
 from conductorlite.model.documents import workflow_to_json
 from conductorlite.model.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput
 from conductorlite.model.executions import Workflow
@@ -56,6 +56,7 @@ _INPUT = click.option("--input", "given", metavar="JSON|@FILE", help="The workfl
 _UPLOADED = click.option(
     "--input-path", "uploaded", metavar="PATH", help="Where the input was uploaded into the payload storage, instead of --input."
 )
+_ALONE = click.option("--task", "alone", is_flag=True, help="DEFINITION is a task type: start that task alone.")
 _NEW_ID = click.option("--id", "workflow_id", metavar="ID", help="The execution's id (default: a random one).")
 _KEY = click.option("--idempotency-key", metavar="KEY", help="Start at most one execution of the workflow with this key.")
 _STRATEGY = click.option(
@@ -79,6 +80,7 @@ _ENGINE = click.option("--engine", "name", metavar="NAME", help="Be this engine,
 @_INPUT
 @_UPLOADED
 @_WORKERS
+@_ALONE
 @_NEW_ID
 @_KEY
 @_STRATEGY
@@ -93,7 +95,8 @@ _ENGINE = click.option("--engine", "name", metavar="NAME", help="Be this engine,
 @click.option("--timeout", metavar="SPAN", help="Stop driving after this long, such as 90s or 5m.")
 @command_options()
 def run_(setting: Setting, definition: str | None, given: str | None, workers: tuple[str, ...], workflow_id: str | None,
-         watch: bool, timeout: str | None, secrets_prefix: str | None, name: str | None, **options: Any) -> Exit:  # fmt: skip
+         watch: bool, timeout: str | None, secrets_prefix: str | None, name: str | None, alone: bool,
+         **options: Any) -> Exit:  # fmt: skip
     """Start an execution, or resume the one with --id, and drive it to its end.
 
     DEFINITION is a JSON file or a registered name; it may be left out when the execution exists. Run the same command again
@@ -109,9 +112,9 @@ def run_(setting: Setting, definition: str | None, given: str | None, workers: t
         known = None if workflow_id is None else _existing(engine, workflow_id, needed=definition is None)
         if known is None:
             with _warned_once():
-                known = engine.get(_start(engine, definition or "", given, workflow_id, **options))
+                known = engine.get(_start(engine, definition or "", given, workflow_id, alone=alone, **options))
         else:
-            _same(known, definition, given)
+            _same(known, f"{TASK_ALONE}{definition}" if alone and definition else definition, given)
         if known.status is WorkflowStatus.PAUSED:
             raise Conflict(f"{known.workflow_id} is PAUSED; `conductorlite resume {known.workflow_id}` first")
         if not known.status.terminal:
@@ -188,6 +191,7 @@ def _result(setting: Setting, engine: Engine, workflow: Workflow) -> Exit:
 @click.argument("definition", metavar="DEFINITION")
 @_INPUT
 @_UPLOADED
+@_ALONE
 @_NEW_ID
 @_KEY
 @_STRATEGY
@@ -217,9 +221,13 @@ def start(setting: Setting, definition: str, given: str | None, workflow_id: str
 def _start(engine: Engine, definition: str, given: str | None, workflow_id: str | None, *, task_defs: tuple[str, ...],
            idempotency_key: str | None, idempotency_strategy: str, uploaded: str | None, debounce: str | None = None,
            debounce_key: str | None = None, max_wait: str | None = None,
-           message: dict[str, Any] | None = None) -> str:  # fmt: skip
-    wanted: WorkflowDef | str = read_definition(definition) if _is_file(definition) else definition
+           message: dict[str, Any] | None = None, alone: bool = False) -> str:  # fmt: skip
     values = None if given is None else read_input(given)
+    wanted: WorkflowDef | str
+    if alone:
+        wanted = task_alone(definition, values or {})
+    else:
+        wanted = read_definition(definition) if _is_file(definition) else definition
     for file in task_defs:
         engine.register(*read_task_defs(file))
     return engine.start(

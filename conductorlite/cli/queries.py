@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from conductorlite.cli.execution import follow, history_line
 from conductorlite.cli.output import instant, iso
 from conductorlite.cli.shared import Exit, Setting, command_options, load_attribute, read_definition
 from conductorlite.model.canonical import canonical, parse
+from conductorlite.model.definitions import alone_in_words
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.model.statuses import WorkflowStatus
@@ -235,7 +237,10 @@ def show(setting: Setting, workflow_id: str, html: str | None) -> None:
     with setting.engine() as engine:
         row = engine.get(workflow_id, masked=True)
         now = engine.clock.now()
-        said = {} if row.status.terminal else progress_in_words(engine.streams.values(workflow_id))
+        values = engine.streams.values(workflow_id, masked=True)
+        said = {} if row.status.terminal else progress_in_words(values)
+        origin = next((line.origin for line in engine.history(workflow_id) if line.origin), None)
+        kept = Counter(one.topic for one in engine.messages(workflow_id) if one.receiver is None) if row.unreceived else {}
     screen = setting.screen
     if setting.json:
         from conductorlite.model.documents import workflow_to_json
@@ -255,7 +260,14 @@ def show(setting: Setting, workflow_id: str, html: str | None) -> None:
             ("took" if row.ended_at else "runs for", span_in_words(max(0, (row.ended_at or now) - row.created_at))),
             ("input", row.input.shown),
             ("output", row.output.shown if row.status.terminal else None),
+            ("kind", alone_in_words(row.name)),
+            ("forked from", origin),
             ("progress", ", ".join(f"{ref}: {words}" for ref, words in said.items()) or None),
+            ("values", ", ".join(f"{one.ref and one.ref + ': '}{one.name} = {one.value.shown}" for one in values) or None),
+            (
+                "not received",
+                ", ".join(f"{number} of {topic}" for topic, number in Counter(one.topic for one in kept).items()) or None,
+            ),
         ]
     )
     screen.line("")

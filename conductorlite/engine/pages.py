@@ -6,18 +6,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+import attrs
+
 from conductorlite.engine.causes import causes_of
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import Control
-from conductorlite.engine.queries import Limits, Queries
+from conductorlite.engine.queries import Limits, Queries, masked_value
 from conductorlite.engine.queues import depths
 from conductorlite.engine.schedules import Schedules, Timetable
+from conductorlite.engine.streams import items_of
 from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns
+from conductorlite.model.canonical import Payload
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import ExecutionNotFound, InvalidInput
 from conductorlite.model.executions import AgendaEntry, TaskLog, Workflow, frozen_workflow
+from conductorlite.model.mailbox import DEFAULT_TOPIC, topic_of
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.streams import Emission, EmissionState, LatestValue, StreamItem
 from conductorlite.pages.graph import attempt_in
 from conductorlite.pages.markup import Document
 from conductorlite.pages.views import ExecutionView, StoreView, execution_page, store_page
@@ -33,6 +39,9 @@ _LINES: Final = 200
 
 #: Attempts at the steps of a `try` that are shown in place, the newest.
 _IN_PLACE: Final = 2_000
+
+#: Values that an execution has emitted, the newest.
+_EMITTED: Final = 100
 
 #: Executions under way, the newest, of which the steps are listed that wait for a person.
 _ASKED: Final = 500
@@ -54,8 +63,9 @@ class Pages(Part):
         with self._backend.reading() as view:
             due = sorted(self._due(view, workflow, now), key=lambda one: (one.at, one.kind, one.ref or ""))
             logs = {one: lines for row in (workflow, *within) for one, lines in _logs(view, row).items()}
-            values = view.streams.values(workflow_id)
+            values, items = _emitted(view, workflow)
             children = {one: _status(view, one) for task in workflow.tasks if (one := task.sub_workflow_id) is not None}
+        hides = () if workflow.definition is None else workflow.definition.masked_fields
         shown = ExecutionView(
             workflow=workflow,
             history=self._queries.history(workflow_id, masked=True),
@@ -68,7 +78,9 @@ class Pages(Part):
             lines={ref: line for row in (*within, workflow) for ref, line in self._lines(row).items()},
             within={row.workflow_id: row for row in within},
             address=address,
-            values=() if workflow.status.terminal else values,
+            values=[attrs.evolve(one, value=Payload.of(masked_value(one.value.fresh(), hides), bounded=False)) for one in values],
+            items=[attrs.evolve(one, value=masked_value(one.value, hides)) for one in items],
+            messages=self._queries.messages(workflow_id, masked=True) if workflow.message_seq else (),
         )
         return execution_page(shown)
 
@@ -85,7 +97,7 @@ class Pages(Part):
         with self._backend.reading() as view:
             rows = view.executions.page(ExecutionFilter(), None, limit + 1)
             queues, polls = depths(view, self._clock.now()), view.poll_data.polls(None)
-            people = _people(view, rows[:limit])
+            waiting = _waiting(view, rows[:limit])
         limits = Limits(self._turns, self._config).all(limit=limit)
         timetable = Timetable(self._turns, self._config, self._control)
         shown = StoreView(
@@ -102,7 +114,8 @@ class Pages(Part):
             engines=engines,
             now=self._clock.now(),
             address=address,
-            people=people,
+            people=[one for one, topic in waiting if topic is None],
+            receivers=[(*one, topic) for one, topic in waiting if topic is not None],
         )
         return store_page(shown)
 
@@ -151,15 +164,39 @@ def _newest(rows: Iterable[Workflow]) -> list[Workflow]:
     return found
 
 
-def _people(view: ReadingTransaction, rows: Iterable[Workflow]) -> list[tuple[str, str, str, int]]:
-    """The open steps of executions that wait for a person, the oldest first: HUMAN tasks, and WAITs that no instant ends."""
-    found = []
+def _waiting(view: ReadingTransaction, rows: Iterable[Workflow]) -> list[tuple[tuple[str, str, str, int], str | None]]:
+    """The open steps of executions that wait for a person, or (with a topic) for a message, the oldest first.
+
+    They are HUMAN tasks, WAITs that no instant ends, and tasks that receive.
+    """
+    found: list[tuple[tuple[str, str, str, int], str | None]] = []
     for row in islice((one for one in rows if one.status is WorkflowStatus.RUNNING), _ASKED):
         for task in view.executions.live(row.workflow_id):
+            receives = task.task_type == TaskType.PULL_WORKFLOW_MESSAGES
             waits = task.task_type == TaskType.HUMAN or (task.task_type == TaskType.WAIT and task.wait_until is None)
-            if waits and task.status is TaskStatus.IN_PROGRESS:
-                found.append((row.workflow_id, f"{row.name} v{row.version}", task.ref, task.started_at or task.scheduled_at))
-    return sorted(found, key=lambda one: one[3])
+            if (waits or receives) and task.status is TaskStatus.IN_PROGRESS:
+                whole = task.input.absent or task.input.external is not None
+                topic = ("" if whole else topic_of(task.input.value) or DEFAULT_TOPIC) if receives else None
+                one = (row.workflow_id, f"{row.name} v{row.version}", task.ref, task.started_at or task.scheduled_at)
+                found.append((one, topic))
+    return sorted(found, key=lambda one: one[0][3])
+
+
+def _emitted(view: ReadingTransaction, workflow: Workflow) -> tuple[Sequence[LatestValue], Sequence[StreamItem]]:
+    """The latest values of an execution, and the newest values that it has emitted, in order; dropped ones are left out."""
+    workflow_id = workflow.workflow_id
+    if view.executions.workflow(workflow_id) is None:
+        gone = unarchived(view, workflow_id)
+        values: Sequence[LatestValue] = gone.values
+        emissions: Sequence[Emission] = gone.emissions
+    elif workflow.item_seq:
+        values = view.streams.values(workflow_id)
+        emissions = view.streams.chunks(workflow_id, None, max(0, workflow.item_seq - _EMITTED), _EMITTED)
+    else:
+        return view.streams.values(workflow_id), ()
+    kept = (one for one in emissions if one.state is not EmissionState.DROPPED)
+    items = sorted((item for one in kept for item in items_of(one)), key=lambda item: item.number)
+    return values, items[-_EMITTED:]
 
 
 def _logs(view: ReadingTransaction, workflow: Workflow) -> Mapping[str, Sequence[TaskLog]]:

@@ -17,7 +17,15 @@ import attrs
 from conductorlite.decide.operators.dynamic import MOST_BRANCHES
 from conductorlite.flows.build import Build, Reference, building, called_as
 from conductorlite.flows.schemas import fields_of, hints, input_schema, is_whole, output_schema, read_output, returned
-from conductorlite.model.definitions import IdempotencyStrategy, RetryLogic, TimeoutPolicy, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import (
+    TASK_ALONE,
+    TASK_MAPPED,
+    IdempotencyStrategy,
+    RetryLogic,
+    TimeoutPolicy,
+    WorkflowDef,
+    WorkflowTask,
+)
 from conductorlite.model.errors import BuildError, InvalidInput
 from conductorlite.model.pickling import Shared, find_object, function_name
 from conductorlite.model.texts import Span, did_you_mean, to_span
@@ -318,7 +326,7 @@ class TaskFunction(Shared, Generic[P, R]):
         """The workflow of this task alone. What is not given is no input of it, so that the function's own defaults hold."""
         found = self._alone.get(names)
         if found is None:
-            build = Build(f"task:{self.task_type}", None)
+            build = Build(f"{TASK_ALONE}{self.task_type}", None)
             self._placed(build, {name: Reference("workflow.input", None)[name] for name in names})
             found = self._alone[names] = WorkflowDef(
                 name=build.name,
@@ -333,7 +341,7 @@ class TaskFunction(Shared, Generic[P, R]):
         for option in ("undo", "optional", "retry", "delay", "fields"):
             if getattr(self._options, option):
                 raise BuildError(f"{self.task_type}: a row takes no option {option!r}; @task says it of all tasks of the type")
-        build = Build(f"map:{self.task_type}", None)
+        build = Build(f"{TASK_MAPPED}{self.task_type}", None)
         given = {"forkTaskName": self.task_type, "forkTaskInputs": Reference("workflow.input.rows", None)}
         results = build.each(self.task_type, given, whole=is_whole(self.returns), name=self._options.name)
         definition = WorkflowDef(

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from conductorlite.model.codec import Definition
+from conductorlite.model.errors import InvalidInput
 from conductorlite.model.scalars import NAMES, WRITTEN, DurationMs, in_json
 from conductorlite.model.texts import member_of, optional_ms, plain_ms
 
@@ -29,6 +30,8 @@ __all__ = [
     "MAX_KEY",
     "NAMED_BY_INPUT",
     "PYTHON_KEY",
+    "TASK_ALONE",
+    "TASK_MAPPED",
     "CacheConfig",
     "IdempotencyStrategy",
     "JoinMode",
@@ -46,7 +49,9 @@ __all__ = [
     "WorkflowDef",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",
+    "alone_in_words",
     "debounce_key",
+    "task_alone",
 ]
 
 #: The text between a reference name and an iteration number in the printed name of a task inside a loop.
@@ -409,3 +414,32 @@ class StartWorkflowRequest:
     idempotency_key: str | None = None
     idempotency_strategy: IdempotencyStrategy = attrs.field(default=IdempotencyStrategy.FAIL, converter=_strategy)
     extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+#: What the name of an execution of one task begins with, before its type, and that of a task for each of several rows.
+TASK_ALONE: Final = "task:"
+TASK_MAPPED: Final = "map:"
+
+
+def task_alone(task_type: str, names: Iterable[str]) -> WorkflowDef:
+    """The workflow of a task alone, by its type, with the names of its inputs; raises InvalidInput."""
+    if not isinstance(task_type, str) or not task_type.strip():
+        raise InvalidInput(f"{task_type!r:.60} is no task type")
+    inputs = tuple(names)
+    wrong = next((name for name in inputs if "'" in name or "\\" in name), None)
+    if wrong is not None:
+        raise InvalidInput(f"task {task_type!r}: the input {wrong[:60]!r} has a quotation mark or a backslash in its name")
+    given = {name: f"${{workflow.input['{name}']}}" for name in inputs}
+    return WorkflowDef(
+        name=f"{TASK_ALONE}{task_type}",
+        description=f"The task {task_type!r} alone",
+        input_parameters=inputs,
+        tasks=[WorkflowTask(name=task_type, task_reference_name=task_type, input_parameters=given)],
+    )
+
+
+def alone_in_words(name: str) -> str | None:
+    """How an execution without a workflow is called, by its name; None for one of a workflow."""
+    if name.startswith(TASK_ALONE):
+        return f"the task {name.removeprefix(TASK_ALONE)} alone"
+    return f"the task {name.removeprefix(TASK_MAPPED)} for each row" if name.startswith(TASK_MAPPED) else None

@@ -114,6 +114,14 @@ class HistoryEvent:
         return f"{what}  {kind}{status}: {self.reason}" if self.reason else f"{what}  {kind}{status}"
 
     @property
+    def origin(self) -> str | None:
+        """The execution that this one was forked from, where the line says so."""
+        if self.status != "FORK" or self.kind is not HistoryKind.VERB or self.payload is None:
+            return None
+        found: str | None = self.payload.value.get("origin", {}).get("workflowId")
+        return found
+
+    @property
     def dropped(self) -> Sequence[str]:
         """References of which the line says that every attempt was removed."""
         # Other verbs have in their payload what callers gave them, of whatever names.

@@ -15,11 +15,13 @@ from typing import Final
 import attrs
 
 from conductorlite.errors import Cause
-from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.definitions import WorkflowDef, alone_in_words
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, Workflow
+from conductorlite.model.mailbox import WorkflowMessage
+from conductorlite.model.scalars import encoded
 from conductorlite.model.schedules import Schedule
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.model.streams import LatestValue, progress_in_words
+from conductorlite.model.streams import LatestValue, StreamItem, progress_in_words
 from conductorlite.model.texts import cut, instant_in_words, span_in_words
 from conductorlite.pages.graph import Graph, attempts_of, took
 from conductorlite.pages.markup import (
@@ -77,6 +79,9 @@ class ExecutionView:
     logs: Mapping[str, Sequence[TaskLog]] = attrs.field(factory=dict)
     address: str | None = None
     values: Sequence[LatestValue] = ()
+    #: The newest values that it has emitted, and all messages to it, in order.
+    items: Sequence[StreamItem] = ()
+    messages: Sequence[WorkflowMessage] = ()
     #: Where steps are written, by reference: an engine that has the flow knows it.
     lines: Mapping[str, str] = attrs.field(factory=dict)
     #: The executions in which the steps of a `try` or an `attempt` run, which are shown in place, by their ids.
@@ -103,6 +108,8 @@ def execution_page(view: ExecutionView) -> Document:
             ("actions", "Act", Html() if view.address is None else actions(row, view.address, view.within.values())),
             ("why", "What it waits for" if not row.status.terminal else "How it ended", why),
             ("failures", "Failures", _failures(view, links)),
+            ("messages", "Messages", _messages(view, links)),
+            ("values", "Values", _values(view)),
             ("due", "Due next", _due_table(view.due, view.now, view.address)),
             ("graph", "Graph", graph.svg()),
             ("attempts", "Timeline", _attempts(view, graph, shown)),
@@ -126,23 +133,28 @@ def _in_place(view: ExecutionView, row: Workflow, address: str = "a", depth: int
 
 def _summary(view: ExecutionView, attempts: Sequence[Task]) -> Html:
     row = view.workflow
+    alone = alone_in_words(row.name)
+    values = () if row.status.terminal else view.values
     counts = Counter(str(task.status) for task in attempts)
     begun = row.created_at
     return pairs(
         [
             ("Execution", row.workflow_id),
+            ("Kind", alone),
             ("Started", instant_in_words(begun)),
             ("Ended", instant_in_words(row.ended_at) if row.ended_at else None),
             ("Took" if row.ended_at else "Runs for", span_in_words(max(0, (row.ended_at or view.now) - begun))),
             ("Attempts", f"{len(attempts):,}"),
             ("Of them", ", ".join(f"{number:,} {status}" for status, number in counts.most_common())),
-            ("Progress", ", ".join(f"{ref}: {words}" for ref, words in progress_in_words(view.values).items()) or None),
+            ("Progress", ", ".join(f"{ref}: {words}" for ref, words in progress_in_words(values).items()) or None),
             ("Values emitted", f"{row.item_seq:,}" if row.item_seq else None),
             ("Compensated, then", row.compensating),
             ("Parked", row.parked),
             ("Correlation id", row.correlation_id),
             ("Started by", row.created_by),
             ("Parent", linked(row.parent_workflow_id, view.address)),
+            ("Forked from", linked(next((line.origin for line in view.history if line.origin), None), view.address)),
+            ("Messages not received", f"{row.unreceived:,}" if row.unreceived else None),
             ("Page made", instant_in_words(view.now)),
         ]
     )
@@ -286,6 +298,36 @@ def _children(view: ExecutionView, links: Mapping[str, str]) -> Html:
     return chunks(rows, _ATTEMPTS, "Sub-workflows", lambda some: table("Executions that its tasks have started", headings, some))
 
 
+def _messages(view: ExecutionView, links: Mapping[str, str]) -> Html:
+    last = {task.ref: links[task.task_id] for task in view.workflow.tasks if task.task_id in links}
+
+    def shown(one: WorkflowMessage) -> Html:
+        receiver: object = one.receiver or "not received"
+        if one.receiver in last:
+            receiver = element("a", one.receiver, href=f"#{last[one.receiver]}")
+        return table_row(one.number, one.topic, instant_in_words(one.sent_at), receiver, cut(one.value.shown, _LEAST))
+
+    headings = ("Number", "Topic", "Sent", "Received by", "Value")
+    return chunks(map(shown, view.messages), _ATTEMPTS, "Messages", lambda some: table("Messages to it", headings, some))
+
+
+def _values(view: ExecutionView) -> Html:
+    """Its latest values, and the newest of what it has emitted."""
+
+    def value(one: LatestValue) -> Html:
+        return table_row(one.name, one.ref, instant_in_words(one.at), cut(one.value.shown, _LEAST))
+
+    def item(one: StreamItem) -> Html:
+        text = one.value if isinstance(one.value, str) else encoded(one.value)
+        return table_row(
+            one.number, one.stream, one.ref, "kept" if one.kept else "open", instant_in_words(one.at), cut(text, _LEAST)
+        )
+
+    latest = table("Latest values", ("Name", "Task", "Set", "Value"), map(value, view.values))
+    headings = ("Number", "Stream", "Task", "State", "Emitted", "Value")
+    return join([latest, table("The newest values that it has emitted", headings, map(item, view.items))])
+
+
 def _documents(row: Workflow) -> Html:
     named = (("Input", row.input), ("Output", row.output), ("Variables", row.variables))
     shown = [(name, payload) for name, payload in named if payload.shown not in ("", "{}")]
@@ -332,6 +374,8 @@ class StoreView:
     address: str | None = None
     #: Open steps that wait for a person: the execution, its workflow, the step, and since when.
     people: Sequence[tuple[str, str, str, int]] = ()
+    #: Open steps that wait for a message: the same, and the topic.
+    receivers: Sequence[tuple[str, str, str, int, str]] = ()
 
 
 def store_page(view: StoreView) -> Document:
@@ -354,6 +398,7 @@ def store_page(view: StoreView) -> Document:
             ("undriven", "Nothing drives this store", _undriven(view)),
             ("executions", "Executions", _executions(view)),
             ("people", "Waiting for a person", _people(view)),
+            ("messages", "Messages", _mailboxes(view)),
             ("definitions", "By definition", _definitions(rows)),
             ("failures", "Failures by reason", _groups_of_failures(view)),
             ("due", "Due next", _due_table(view.due, view.now, view.address)),
@@ -414,6 +459,25 @@ def _undriven(view: StoreView) -> Html:
     many = f"{len(late):,} turn{'s are' if len(late) > 1 else ' is'} due, the first for {since}"
     how = "Drive it: engine.run_forever() in a program, or `conductorlite run`."
     return element("p", f"{many}, and no process takes {'them' if len(late) > 1 else 'it'}. {how}", class_="note")
+
+
+def _mailboxes(view: StoreView) -> Html:
+    """The steps that wait for a message, and the executions with messages that no step has received."""
+    waiting = (
+        table_row(linked(workflow_id, view.address), name, ref, topic, span_in_words(max(0, view.now - since)))
+        for workflow_id, name, ref, since, topic in view.receivers
+    )
+    kept = (
+        table_row(linked(row.workflow_id, view.address), f"{row.name} v{row.version}", str(row.status), f"{row.unreceived:,}")
+        for row in view.executions
+        if row.unreceived
+    )
+    return join(
+        [
+            table("Steps that wait for a message, the oldest first", ("Execution", "Workflow", "Step", "Topic", "For"), waiting),
+            table("Executions with messages that no step has received", ("Execution", "Workflow", "Status", "Messages"), kept),
+        ]
+    )
 
 
 def _people(view: StoreView) -> Html:

@@ -823,7 +823,13 @@ class AsyncEngine:
         run = await self._bridge.call(self._engine._begun, workflow, args, options, once=True)
         return await AsyncRun(self, run).result(timeout)
 
-    async def run_task(self, task: Runnable[..., R], /, *args: Any, **options: Any) -> AsyncRun[R]:
+    @overload
+    async def run_task(self, task: Runnable[..., R], /, *args: Any, **options: Any) -> AsyncRun[R]: ...
+
+    @overload
+    async def run_task(self, task: str, /, input: Mapping[str, Any] | None = None, **options: Any) -> AsyncRun[dict[str, Any]]: ...
+
+    async def run_task(self, task: Any, /, *args: Any, **options: Any) -> AsyncRun[Any]:
         """`Engine.run_task`, awaited; the handle's `result` is awaited too."""
         return AsyncRun(self, await self._bridge.call(self._engine.run_task, task, *args, **options))
 

@@ -16,12 +16,12 @@ from conductorlite.engine.transactions import OwnTransaction, joined
 from conductorlite.engine.turn_types import refuse_callers
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import Clock, Deadline
-from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, TaskDef, WorkflowDef
+from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, TaskDef, WorkflowDef, task_alone
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
 from conductorlite.model.pickling import stays_here
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.model.texts import InNotebook, Instant, Listing, Span, to_instant, to_span
+from conductorlite.model.texts import InNotebook, Instant, Listing, Span, as_map, to_instant, to_span
 from conductorlite.model.threads import clean_up
 from conductorlite.runtime.loop import Driver, output_of, wait_until
 from conductorlite.runtime.registry import HasId, HasWorkers, Runnable, Startable, all_workers, id_of, not_startable
@@ -429,19 +429,31 @@ class Engine(Verbs, InNotebook):
         self._news.log()
         return workflow_id
 
-    def run_task(self, task: Runnable[..., R], /, *args: Any, **options: Any) -> Run[R]:
+    @overload
+    def run_task(self, task: Runnable[..., R], /, *args: Any, **options: Any) -> Run[R]: ...
+
+    @overload
+    def run_task(self, task: str, /, input: Mapping[str, Any] | None = None, **options: Any) -> Run[dict[str, Any]]: ...
+
+    def run_task(self, task: Any, /, *args: Any, **options: Any) -> Run[Any]:
         """Start a task without a flow, and return the handle of its execution: `run_task(charge, amount=3,
         idempotency_key="order-7")`.
 
-        `task` is a function decorated with `@task`; its arguments follow. Beside them stand the options of `start`, but for
+        `task` is a function decorated with `@task`, whose arguments follow, or the type of a task that any worker carries out, with
+        its `input`. Beside them stand the options of `start`, but for
         `version` and the path of an input; a name that the function has as a parameter is its argument, `task.options(…)` takes
         the option then. It is an execution of one task, called `task:` and the task's type, with the retries, limits and timeouts
         of its task definition. An idempotency key that is held gives the handle on the execution that holds it, unless the
         strategy says otherwise; what has ended stays as it is. Raises BuildError for wrong arguments, and as `start` does.
         """
+        if isinstance(task, str):
+            given = as_map(args[0] if args else options.pop("input", None) or {}, "input")
+            if len(args) > 1:
+                raise InvalidInput(f"run_task() of a task type takes one input, not {len(args)}")
+            return self._begun(task_alone(task, given), (given,), options, once=True)
         if not hasattr(task, "alone"):
             said = ": start() starts a flow" if hasattr(task, "starting") else ""
-            raise InvalidInput(f"run_task() takes a function that is decorated with @task, not {task!r:.80}{said}")
+            raise InvalidInput(f"run_task() takes a task type, or a function that is decorated with @task, not {task!r:.80}{said}")
         return self._begun(task.alone, args, options)
 
     def start_many(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from conductorlite.model.canonical import Payload
-from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.definitions import WorkflowDef, alone_in_words
 from conductorlite.model.executions import Explanation, Task, Workflow
 from conductorlite.model.streams import progress_in_words
 from conductorlite.model.texts import InNotebook, Listing, cut
@@ -31,16 +31,26 @@ def html_of(shown: InNotebook) -> str | None:
     if isinstance(shown, WorkflowDef):
         return picture(shown)
     said: dict[str, str] = {}
+    more: list[Html] = []
     if isinstance(shown, Run):
-        said = progress_in_words(shown._engine.streams.values(shown.workflow_id))
-        shown = shown._engine.get(shown.workflow_id, masked=True)
+        engine, workflow_id = shown._engine, shown.workflow_id
+        values = engine.streams.values(workflow_id, masked=True)
+        said = progress_in_words(values)
+        shown = engine.get(workflow_id, masked=True)
+        if values:
+            more.append(_table(("name", "task", "latest value"), [(one.name, one.ref, _cut(one.value)) for one in values]))
+        if shown.unreceived:
+            kept = [one for one in engine.messages(workflow_id, masked=True) if one.receiver is None][:_LISTED]
+            more.append(_table(("topic", "message not received"), [(one.topic, _cut(one.value)) for one in kept]))
     if isinstance(shown, Workflow):
         if shown.definition is None:
             return None
         reason = "" if shown.reason is None else element("p", shown.reason)
         head = element("p", element("b", f"{shown.name} v{shown.version}"), " ", badge(str(shown.status)), f" {shown.workflow_id}")
+        alone = alone_in_words(shown.name)
+        kind = "" if alone is None else element("p", alone)
         steps = element("p", ", ".join(f"{ref}: {words}" for ref, words in said.items())) if said else ""
-        return join([head, reason, steps, Html(picture(shown.definition, shown))])
+        return join([head, kind, reason, steps, *more, Html(picture(shown.definition, shown))])
     if isinstance(shown, Engine):
         rows = shown.executions(limit=_ROWS)
         table = [(row.workflow_id, f"{row.name} v{row.version}", badge(str(row.status)), row.reason or "") for row in rows]

@@ -386,3 +386,14 @@ def test_start_of_a_burst(shell: Shell) -> None:
         refused = shell("start", "hello.json", *given)
         assert refused.code != 0
         assert problem in refused.err
+
+
+def test_a_task_alone(shell: Shell) -> None:
+    """`run --task` and `start --task` take a task type instead of a definition; `show` says what it is."""
+    said = shell("run", "greet", "--task", "--input", '{"name": "Ada"}', "--workers", "crew:workers", "--id", "t1")
+    assert (said.code, shell("show", "t1", "--json").json["workflowName"]) == (0, "task:greet")
+    assert "the task greet alone" in shell("show", "t1").out
+    assert shell("run", "greet", "--task", "--id", "t1", "--workers", "crew:workers").code == 0
+    assert shell("start", "greet", "--task", "--id", "t2").out == "t2\n"
+    assert shell("show", "t2", "--json").json["workflowName"] == "task:greet"
+    assert shell("start", " ", "--task").code == 2

@@ -14,7 +14,7 @@ from engine_kit import T0
 from conductorlite import AsyncEngine, Engine, SystemClock, TaskContext, VirtualClock, WorkflowStatus
 from conductorlite import flow as as_flow
 from conductorlite import task as as_task
-from conductorlite.errors import BuildError, InvalidInput, KeyTaken, WorkflowFailed
+from conductorlite.errors import BuildError, InvalidDefinition, InvalidInput, KeyTaken, WorkflowFailed
 from conductorlite.flows import Backoff, each
 from conductorlite.model.executions import TaskResult
 from conductorlite.model.statuses import TaskStatus
@@ -229,3 +229,25 @@ def test_awaited() -> None:
             assert await (await later.map(engine, [1, 2])).result() == [2, 3]
 
     asyncio.run(main())
+
+
+def test_a_task_type_alone(engine: Engine) -> None:
+    """By its name, as a server or the command line starts it: any worker carries it out; keys are those of the function."""
+    engine.workers.include(charge.workers)
+    run = engine.run_task("charge", {"amount": 3, "currency": "USD"}, idempotency_key="k")
+    assert run.result() == {"result": "3 USD"}
+    assert run.workflow.name == "task:charge"
+    assert engine.run_task("charge", idempotency_key="k") == run
+    assert engine.run_task(charge, amount=4, idempotency_key="k") == run
+    assert engine.run_task("charge", input={"amount": 5}).result() == {"result": "5 EUR"}
+    odd = engine.run_task("nobody", {"a b": 1, "c": "${workflow.input}"})
+    assert odd.workflow.tasks[0].input_data == {"a b": 1, "c": "${workflow.input}"}
+    before = len(engine.executions())
+    for wrong in ("", " ", "it's"):
+        with pytest.raises((InvalidInput, InvalidDefinition)):
+            engine.run_task(wrong, {"it's": 1})
+    with pytest.raises(InvalidInput, match="takes one input"):
+        engine.run_task("charge", {}, {})
+    with pytest.raises(InvalidInput):
+        engine.run_task("charge", 3)  # type: ignore[arg-type]
+    assert len(engine.executions()) == before

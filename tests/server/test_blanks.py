@@ -120,6 +120,8 @@ def test_every_body_has_a_kind() -> None:
         "set_value",
         "emit",
         "fork",
+        "plan_fork",
+        "run_task",
     }
     reports = {"update_task", "update_and_poll"}  # read by `reported`, which is tried above
     for one in OPERATIONS:

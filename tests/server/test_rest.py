@@ -553,3 +553,20 @@ def test_a_debounced_start(tmp_path: Path) -> None:
                 assert "debounce" in refused.json()["message"]
 
         asking(engine, test)
+
+
+def test_a_task_is_run_alone() -> None:
+    """`POST /tasks/run/{taskType}` answers the id of its execution, once for a key; what it does not know is refused."""
+    with Engine(clock=VirtualClock()) as engine:
+
+        async def test(ask: Ask) -> None:
+            body = {"input": {"amount": 3}, "idempotencyKey": "k"}
+            first, second = [(await ask("POST", "/api/tasks/run/charge", body)).text for _ in range(2)]
+            assert first == second
+            (task,) = (await ask("GET", "/api/tasks/poll/batch/charge")).json()
+            assert (task["inputData"], task["workflowInstanceId"]) == ({"amount": 3}, first)
+            assert (await ask("POST", "/api/tasks/run/charge", {"inputs": {}})).status_code == 400
+            assert (await ask("POST", "/api/tasks/run/charge")).status_code == 200
+
+        asking(engine, test)
+        assert engine.status(engine.executions("task:charge")[-1].workflow_id) == "RUNNING"

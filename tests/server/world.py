@@ -125,6 +125,7 @@ _BODIES: Final[dict[str, Any]] = {
     "/api/event": {**HANDLER, "name": "other"},
     "/api/scheduler/schedules": {**SCHEDULE, "name": "other"},
     "/api/workflow/{workflowId}/fork": {"at": "step", "newId": "copy"},
+    "/api/tasks/run/{taskType}": {"input": {"n": 1}},
     "/api/workflow/{workflowId}/fork/plan": {"at": "step"},
     "/api/workflow/{workflowId}/messages/{topic}": {"value": {"x": 1}},
     "/api/workflow/{workflowId}/values/{name}": {"value": {"x": 1}},

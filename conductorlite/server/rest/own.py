@@ -10,10 +10,11 @@ from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.streams import STREAM
 from conductorlite.runtime.engine import Engine
+from conductorlite.server.rest.operations import NO_BODY
 from conductorlite.server.streams import Events, values
 from conductorlite.server.waiting import Waiting
 
-__all__ = ["emit", "fork", "plan_fork", "send_to_topic", "set_value", "stream", "value_of", "values_of"]
+__all__ = ["emit", "fork", "plan_fork", "run_task", "send_to_topic", "set_value", "stream", "value_of", "values_of"]
 
 Json = dict[str, Any]
 
@@ -54,6 +55,28 @@ def emit(engine: Engine, task_id: str, body: Json) -> None:
 def send_to_topic(engine: Engine, workflow_id: str, topic: str, body: Json, key: str | None = None) -> str:
     """Send an execution the `value` of the body as a message of a topic, once for each key; the message's id."""
     return engine.send(workflow_id, topic, _given(body, "value"), key=key or None).key
+
+
+#: What the start of a task alone takes, by its name in the body.
+_RUN: Final = {
+    "input": "input",
+    "workflowId": "workflow_id",
+    "correlationId": "correlation_id",
+    "priority": "priority",
+    "createdBy": "created_by",
+    "taskToDomain": "task_to_domain",
+    "delay": "delay",
+    "idempotencyKey": "idempotency_key",
+    "idempotencyStrategy": "idempotency_strategy",
+}
+
+
+def run_task(engine: Engine, task_type: str, body: Json = NO_BODY) -> str:
+    """Start a task alone, with the `input` of the body; the id of its execution, or of the one that holds the key."""
+    unknown = sorted(body.keys() - _RUN.keys())
+    if unknown:
+        raise InvalidInput(f"the start of a task takes no {unknown[0]!r}")
+    return engine.run_task(task_type, **{_RUN[name]: value for name, value in body.items() if value is not None}).workflow_id
 
 
 #: What a fork takes, by its name in the body.

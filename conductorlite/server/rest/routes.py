@@ -161,6 +161,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     operation("GET", "/api/workflow/{workflowId}/values/{name}", own.value_of),
     operation("PUT", "/api/workflow/{workflowId}/values/{name}", own.set_value),
     operation("POST", "/api/tasks/{taskId}/emit", own.emit),
+    operation("POST", "/api/tasks/run/{taskType}", own.run_task),
     operation("PUT", "/api/workflow/{workflowId}/pause", executions.pause),
     operation("DELETE", "/api/workflow/{workflowId}/remove", executions.remove),
     operation("POST", "/api/workflow/{workflowId}/rerun", executions.rerun),
