@@ -264,10 +264,7 @@ def show(setting: Setting, workflow_id: str, html: str | None) -> None:
             ("forked from", origin),
             ("progress", ", ".join(f"{ref}: {words}" for ref, words in said.items()) or None),
             ("values", ", ".join(f"{one.ref and one.ref + ': '}{one.name} = {one.value.shown}" for one in values) or None),
-            (
-                "not received",
-                ", ".join(f"{number} of {topic}" for topic, number in Counter(one.topic for one in kept).items()) or None,
-            ),
+            ("not received", ", ".join(f"{number} of {topic}" for topic, number in kept.items()) or None),
         ]
     )
     screen.line("")

@@ -75,6 +75,7 @@ def test_messages_are_listed(shell: Shell) -> None:
     shell("start", "pulls.json", "--id", "p1")
     shell("send", "p1", "other", '"hello \\u001b[31m"', "--key", "k")
     shell("send", "p1", "paid", '{"card": "4711", "amount": 5}')
+    assert "1 of other" in shell("show", "p1").out
     for archived in (False, True):
         if archived:
             assert shell("archive", "p1").code == 0
