@@ -104,7 +104,12 @@ def test_every_operation_of_conductor_is_there() -> None:
         assert names - found <= IGNORED, (method, path)
         assert found - names <= {"workerid", "triggerFailureWorkflow"}, (method, path)
     # A server has the second one if it is configured so.
-    own = {("GET", "/api/workflow/{}/stream"), ("GET", "/api/workflow/{}/values"), ("POST", "/api/tasks/{}/emit")}
+    own = {
+        ("GET", "/api/workflow/{}/stream"),
+        ("GET", "/api/workflow/{}/values"),
+        ("POST", "/api/tasks/{}/emit"),
+        ("POST", "/api/tasks/run/{}"),
+    }
     own |= {("POST", "/api/workflow/{}/messages/{}"), ("POST", "/api/workflow/{}/fork"), ("POST", "/api/workflow/{}/fork/plan")}
     own |= {(method, "/api/workflow/{}/values/{}") for method in ("GET", "PUT")}
     assert set(places) == {("GET", "/api/version"), ("POST", "/api/workflow/{}/messages")} | own
