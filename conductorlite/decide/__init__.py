@@ -272,7 +272,7 @@ _UNSEEN: Final = frozenset({EventKind.EXTEND_LEASE, EventKind.SET_VALUE})
 _ORIGIN: Final[Mapping[EventKind, Mapping[str, str]]] = {
     EventKind.START: {"at": "at", "delay": "delay", "since": "since"},
     EventKind.GIVE_BACK: {"why": "why"},
-    EventKind.SEND: {"topic": "topic", "key": "key", "ref": "ref", "posted": "posted"},
+    EventKind.SEND: {"topic": "topic", "key": "key", "ref": "ref", "posted": "posted", "within": "within"},
     EventKind.TERMINATE: _SAID,
     EventKind.RETRY: _SAID,
     EventKind.STARTED: _SAID,

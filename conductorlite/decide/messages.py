@@ -19,7 +19,7 @@ import attrs
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.reports import due_attempt, take_report
 from conductorlite.model.canonical import Document, Payload, size_of
-from conductorlite.model.decisions import Event, Outcome
+from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.later import functions
 from conductorlite.model.mailbox import (
@@ -35,6 +35,7 @@ from conductorlite.model.scalars import encoded
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import did_you_mean, instant_text
 from conductorlite.plan.compile import Node, Plan, split_ref
+from conductorlite.plan.tree import attempt_in, holder_of, positions
 
 if TYPE_CHECKING:
     from conductorlite.plan.migration import Place, following, starts_of
@@ -69,7 +70,8 @@ def on_send(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.CONFLICT, text)
     elif said.get("posted") or _is_taken(changeset, event, topic, ref):
         _keep(changeset, topic, key, value)
-        for task in _receivers(changeset, topic, ref):
+        holders = _open_holders(changeset, ref) if ref is not None and said.get("within") else ()
+        for task in (*_receivers(changeset, topic, ref), *holders):
             receive(changeset, task.ref)
             if not changeset.workflow.unreceived:
                 break
@@ -117,6 +119,12 @@ def _receivers(changeset: Changeset, topic: str, ref: str | None) -> Iterator[Ta
             yield task
 
 
+def _open_holders(changeset: Changeset, ref: str) -> list[Task]:
+    """The open tasks in whose `try` a step is."""
+    live = ((task, attempt_in(changeset.rows.node(task).task)) for task in changeset.rows.all_live() if not task.status.terminal)
+    return [task for task, inner in live if inner is not None and holder_of(inner, ref) is not None]
+
+
 def receive(changeset: Changeset, ref: str, *, ended: bool = False) -> None:
     """Have a task that has begun take what is kept for it, the lowest number first; with `ended` its time is over.
 
@@ -128,6 +136,9 @@ def receive(changeset: Changeset, ref: str, *, ended: bool = False) -> None:
     if task.task_type == _PULL:
         _pull(changeset, task, ended=ended)
         return
+    if task.sub_workflow_id is not None:
+        _pass_on(changeset, task)
+        return
     topics = {signal_topic(task.ref), signal_topic(task.base_ref)}
     while changeset.workflow.unreceived and not task.status.terminal:
         found = [message for topic in topics for message in changeset.mailbox.unreceived(topic, 1)]
@@ -137,6 +148,26 @@ def receive(changeset: Changeset, ref: str, *, ended: bool = False) -> None:
         _take(changeset, task, [message])
         take_report(changeset, task, changeset.documents.value(message.value))
         task = changeset.rows.known(ref)
+
+
+def _pass_on(changeset: Changeset, task: Task) -> None:
+    """Send what is kept for steps of a `try` to the execution in which they run: to each as much as it takes until it ends."""
+    inner = attempt_in(changeset.rows.node(task).task)
+    if inner is None:
+        return
+    kept = [one for one in changeset.mailbox.everything() if one.receiver is None and one.signal_to is not None]
+    ended: set[str] = set()
+    for message in sorted(kept, key=lambda one: one.number):
+        ref = str(message.signal_to)
+        if ref in ended or holder_of(inner, ref) is None:
+            continue
+        value = changeset.documents.value(message.value)
+        _take(changeset, task, [message])
+        said = {"topic": message.topic, "key": message.key, "value": value, "ref": ref, "posted": True, "within": True}
+        event_id = f"{EventKind.SEND}:{message.workflow_id}:{message.number}"
+        changeset.events.post_to(str(task.sub_workflow_id), event_id, EventKind.SEND, said, due_at=task.due_at)
+        if TaskStatus(value["status"]).terminal:
+            ended.add(ref)
 
 
 def on_wait_ends(changeset: Changeset, event: Event) -> None:
@@ -221,17 +252,31 @@ def _is_to_come(node: Node, wanted: tuple[int, ...], rounds: tuple[int, ...] | N
     return not wanted or loop is None or wanted[-1] > loop.round
 
 
+def _holder(plan: Plan, ref: str) -> Node | None:
+    """The task that starts the execution in which a step of a `try` runs; None when there is none."""
+    attempts = ((node, attempt_in(node.task)) for node in plan.nodes.values())
+    return next((node for node, inner in attempts if inner is not None and holder_of(inner, ref) is not None), None)
+
+
+def _type_within(node: Node, ref: str) -> str:
+    inner = attempt_in(node.task)
+    around = None if inner is None else holder_of(inner, ref)
+    return "" if around is None else positions(around)[ref].task.type
+
+
 def why_unreachable(
     workflow: Workflow,
     rows: Sequence[Task],
     plan_of: Callable[[Sequence[str]], Plan],
     ref: str,
     pending: Iterable[Place] = (),
+    *,
+    held: bool = True,
 ) -> str | None:
     """Why no signal to a task can be kept: the execution does not come to it any more. None when it may.
 
     `ref` is a reference of the definition or a printed one, `rows` are the last attempts, and `pending` is what a cut turn has
-    still to schedule.
+    still to schedule. A step of a `try` is `held` by the task that is to start its execution.
     """
     if workflow.status.terminal:
         return f"a {workflow.status} workflow comes to no task any more"
@@ -242,10 +287,10 @@ def why_unreachable(
     for grafts in dict.fromkeys([(), *(row.grafts for row in rows if row.live)]):
         plan = plan_of(grafts)
         base, at = split_ref(plan, ref)
-        node = plan.nodes.get(base)
+        node = plan.nodes.get(base) or (_holder(plan, ref) if held else None)
         if node is None:
             continue
-        kind = node.task.type
+        kind = node.task.type if node.ref == base else _type_within(node, ref)
         if kind not in SIGNALED:
             return f"{base!r} is a task of type {kind}, and an early signal is kept for a WAIT or HUMAN only"
         starts = [*pending, *([] if rows else [(plan.first, ())])]
@@ -253,7 +298,7 @@ def why_unreachable(
             if row.live and row.base_ref in plan.nodes:
                 starts += starts_of(plan, plan.nodes[row.base_ref], row, begun)
         for place, rounds in following(plan, starts):
-            if place == base and _is_to_come(node, at, rounds, begun):
+            if place == node.ref and _is_to_come(node, at, rounds, begun):
                 return None
         ended = begun.get(ref)
         why = f"{ref!r} is {ended.status} already" if ended is not None else f"the flow does not come to {ref!r} any more"

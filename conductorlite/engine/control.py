@@ -44,7 +44,7 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import Task, Workflow, WorkflowRow
 from conductorlite.model.later import functions
 from conductorlite.model.scalars import is_integer
-from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Instant, Span, as_map, as_text, printable, to_instant, to_span
 from conductorlite.model.threads import Cache
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
@@ -579,9 +579,24 @@ def open_task(view: ReadingTransaction, workflow_id: str, wanted: str, seen: dic
 
 
 def receiver_below(plans: Plans, view: ReadingTransaction, ids: Iterable[str], ref: str) -> str | None:
-    """The first of some executions that has a task of a reference to come; None when none has."""
-    rows = (view.executions.workflow(one) for one in ids)
-    return next((row.workflow_id for row in rows if row is not None and unreachable(plans, view, row, ref) is None), None)
+    """The execution, of some from the outermost inwards, that is to keep a signal to a task to come; None when there is none.
+
+    It is the first that has such a task, unless what ends the task is kept already: then that in whose `try` it begins once more.
+    """
+    rows = [row for one in ids if (row := view.executions.workflow(one)) is not None]
+    own = [row for row in rows if unreachable(plans, view, row, ref, held=False) is None]
+    held = (row for row in reversed(rows) if row not in own and unreachable(plans, view, row, ref) is None)
+    free = (row for row in own if not _is_answered(view, row, ref))
+    found = next(free, None) or next(held, None) or next(iter(own), None)
+    return None if found is None else found.workflow_id
+
+
+def _is_answered(view: ReadingTransaction, row: Workflow, ref: str) -> bool:
+    """Return True if a signal is kept that ends a task, or is too large to be looked into."""
+    from conductorlite.model.mailbox import MAX_MESSAGES, signal_topic
+
+    kept = view.executions.mailbox(row.workflow_id).unreceived(signal_topic(ref), MAX_MESSAGES) if row.unreceived else ()
+    return any(one.value.absent or TaskStatus(one.value.value["status"]).terminal for one in kept)
 
 
 def blocking_task(view: ReadingTransaction, workflow_id: str, seen: set[str] | None = None) -> Task | None:
@@ -602,12 +617,12 @@ def blocking_task(view: ReadingTransaction, workflow_id: str, seen: set[str] | N
     return None
 
 
-def unreachable(plans: Plans, view: ReadingTransaction, row: Workflow, ref: str) -> str | None:
+def unreachable(plans: Plans, view: ReadingTransaction, row: Workflow, ref: str, *, held: bool = True) -> str | None:
     """Why the execution does not come to a task any more, of which there is no open attempt; None when it may."""
     continued = (event.data.value for event in view.inbox.events(row.workflow_id) if event.kind is EventKind.CONTINUE)
     pending = [place for work in continued for place in pending_of(work)]
     rows = view.executions.last_attempts(row.workflow_id)
-    return why_unreachable(row, rows, lambda grafts: plans.extended(view, row, tuple(grafts)), ref, pending)
+    return why_unreachable(row, rows, lambda grafts: plans.extended(view, row, tuple(grafts)), ref, pending, held=held)
 
 
 def _open_rows(view: ReadingTransaction, workflow_id: str) -> list[Task]:

@@ -24,10 +24,9 @@ from conductorlite.model.executions import AgendaEntry, TaskLog, Workflow, froze
 from conductorlite.model.mailbox import DEFAULT_TOPIC, topic_of
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.streams import Emission, EmissionState, LatestValue, StreamItem
-from conductorlite.pages.graph import attempt_in
 from conductorlite.pages.markup import Document
 from conductorlite.pages.views import ExecutionView, StoreView, execution_page, store_page
-from conductorlite.plan.tree import positions
+from conductorlite.plan.tree import attempt_in, positions
 from conductorlite.store.ports import ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter
 

@@ -61,6 +61,7 @@ from conductorlite.model.pickling import stays_here
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Listing, Span, as_map, as_text, member_of, printable, to_span
 from conductorlite.model.threads import cached_property, clean_up
+from conductorlite.plan.tree import holder_of
 from conductorlite.store.payloads import open_payloads
 from conductorlite.store.places import opened
 from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, ReadingTransaction, SecretProvider
@@ -354,7 +355,8 @@ class Verbs:
         `output` is merged into what the task has put out so far. `status` is one a worker may report.
 
         A signal to a WAIT or HUMAN that the execution has not come to, and can still come to, is kept for it, and None is returned:
-        the task receives it when it begins. Such a `task` is a reference of the definition, or the printed one of a round.
+        the task receives it when it begins, also in a `try` or an `attempt` to come. Such a `task` is a reference of the
+        definition, or the printed one of a round.
 
         Raises ExecutionNotFound, TaskNotFound when no such task is open or can still begin, InvalidInput, Conflict when the
         execution has ended or has no slot to begin with, MailboxFull, and Parked. Source of the rule: Conductor's `signalTask`,
@@ -429,7 +431,11 @@ class Verbs:
         """Have a signal kept for a task that has not begun; raises as `signal` does."""
         if status is TaskStatus.COMPLETED:
             answer = {} if output is None else as_map(output, "output")
-            self.core.reports.refuse_answer(row, ref.partition("__")[0], {}, answer)
+            base = ref.partition("__")[0]
+            with self.backend.reading() as view:
+                around = holder_of(self._turns.lookups.plans.shown(view, row), base)
+            named = row if around is None else attrs.evolve(row, name=around.name)
+            self.core.reports.refuse_answer(named, base, {}, answer)
         workflow_id = row.workflow_id
         given = TaskResult(workflow_id=workflow_id, task_id="", status=status, output_data={}, reason=reason)
         said = signal_value(cut_result(kept_result(given)), {} if output is None else as_map(output, "output"))

@@ -15,13 +15,13 @@ from typing import Final
 
 import attrs
 
-from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import WorkflowDef, WorkflowTask
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.texts import span_in_words
 from conductorlite.pages.markup import Html, element, join, look, packaged
 from conductorlite.plan.diagrams import kind_and_subject, state_in_words
 from conductorlite.plan.grafts import unfolded
-from conductorlite.plan.tree import Branch, branches
+from conductorlite.plan.tree import Branch, attempt_in, branches
 
 __all__ = ["Graph", "Place", "attempts_of", "picture", "took"]
 
@@ -38,14 +38,6 @@ _PAD: Final = 12
 #: What fits on a phone, pixels.
 _PHONE: Final = 340
 _CHARACTERS: Final = 30
-
-
-def attempt_in(task: WorkflowTask) -> WorkflowDef | None:
-    """The steps of a `try` or an `attempt` of a flow, which are a workflow of their own there; None for any other task."""
-    param = task.sub_workflow_param
-    inner = None if task.type != TaskType.SUB_WORKFLOW or not task.optional or param is None else param.workflow_definition
-    found = isinstance(inner, WorkflowDef) and inner.name.endswith(f"_{task.task_reference_name}")
-    return inner if found and isinstance(inner, WorkflowDef) else None
 
 
 def lists_of(task: WorkflowTask) -> Iterator[tuple[Branch, str, Sequence[WorkflowTask]]]:

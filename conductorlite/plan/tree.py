@@ -25,8 +25,10 @@ __all__ = [
     "Branch",
     "Route",
     "TreePosition",
+    "attempt_in",
     "branches",
     "changed_branches",
+    "holder_of",
     "holds_tasks",
     "is_expressed",
     "levels",
@@ -88,6 +90,28 @@ def python_of(task: WorkflowTask) -> str | None:
     entry = task.input_parameters[PYTHON_KEY] if is_expressed(task) else None
     text = entry.get("text") if isinstance(entry, dict) else None
     return text if isinstance(text, str) else None
+
+
+def attempt_in(task: WorkflowTask) -> WorkflowDef | None:
+    """The steps of a `try` or an `attempt` of a flow, which are a workflow of their own there; None for any other task."""
+    param = task.sub_workflow_param
+    inner = None if task.type != TaskType.SUB_WORKFLOW or not task.optional or param is None else param.workflow_definition
+    found = isinstance(inner, WorkflowDef) and inner.name.endswith(f"_{task.task_reference_name}")
+    return inner if found and isinstance(inner, WorkflowDef) else None
+
+
+def holder_of(definition: WorkflowDef, ref: str) -> WorkflowDef | None:
+    """The innermost workflow of `try` blocks in which a step is, or this definition itself; None when no step has the reference."""
+    pending = [definition]
+    while pending:
+        one = pending.pop(0)
+        for position in walk(one):
+            if position.ref == ref:
+                return one
+            inner = attempt_in(position.task)
+            if inner is not None:
+                pending.append(inner)
+    return None
 
 
 def merges_template(task: WorkflowTask) -> bool:

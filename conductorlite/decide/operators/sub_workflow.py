@@ -233,6 +233,8 @@ def schedule_sub_workflow(
     )
     task = start_deadlines(changeset, node, task, previous)
     start_child(changeset, task, task.due_at)
+    if changeset.workflow.unreceived:
+        changeset.work.queue.append(("receive", ref))
 
 
 def _input_of_child(changeset: Changeset, task: Task, said: Mapping[str, Any]) -> Any:
