@@ -183,8 +183,7 @@ def schedule_sub_workflow(
     workflow = changeset.workflow
     written = node.task.sub_workflow_param
     values = rendered(changeset, node, iterations, changeset.task_id(ref, attempt))
-    own: dict[str, Any] = {}
-    problem = ""
+    own, problem = dict[str, Any](), ""
     if written is not None and NAMED_BY_INPUT in written.extra:
         own = values
         params, values, problem = _named_by_input(written, own)
