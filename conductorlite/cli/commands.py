@@ -157,7 +157,8 @@ _JSON = """
 | `copy` | `copied`: rows by table, and `problems` |
 | `queues` | a list of `queue`, `taskType`, `domain`, `offered`, `waiting`, `delayed`, `inProgress`, `oldestDueAt` |
 | `limits` | a list of `key`, `inUse`, `waiting`, `admittedAt`, `reserved`, `windowMovesAt`; with a key one, with `holders` and \
- `line`: lists of `workflowId`, `referenceTaskName`, `taskId`, `retryCount`, `priority`, `askedAt` and the limits they ask under |
+ `line`: lists of `workflowId`, `referenceTaskName`, `taskId`, `retryCount`, `priority`, `askedAt`, \
+ `fairnessKey` and the limits they ask under |
 | `check` | `checked`, and `findings`: a list of `law`, `workflowId`, `text`; with `--repair` such a list `repaired` |
 | `engines` | a list of `name`, `open`, `ended`, `events` |
 | `take-over` | `from`, `to` (null: all engines), `executions`: how many |

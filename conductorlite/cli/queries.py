@@ -134,6 +134,7 @@ def _member(member: LimitMember) -> dict[str, Any]:
         "concurrentExecLimit": member.concurrent_exec_limit,
         "rateLimitPerFrequency": None if execution else member.rate_limit_per_frequency,
         "rateLimitFrequencyInSeconds": None if execution else member.rate_limit_frequency_ms / 1000,
+        "fairnessKey": member.fairness_key,
     }
     return {name: value for name, value in document.items() if value is not None}
 

@@ -322,7 +322,7 @@ class LimitMember:
     execution.
 
     What its own definition allows: `concurrent_exec_limit` at once, and `rate_limit_per_frequency` in any
-    `rate_limit_frequency_ms`; 0 means without a limit.
+    `rate_limit_frequency_ms`; 0 means without a limit. `fairness_key` is the key under which it takes turns, None without.
     """
 
     workflow_id: str
@@ -335,6 +335,7 @@ class LimitMember:
     concurrent_exec_limit: int
     rate_limit_per_frequency: int
     rate_limit_frequency_ms: int
+    fairness_key: str | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -440,4 +441,5 @@ def _member(member: Member) -> LimitMember:
         concurrent_exec_limit=member.concurrent,
         rate_limit_per_frequency=member.rate,
         rate_limit_frequency_ms=member.window_ms,
+        fairness_key=member.fairness_key if member.cost else None,
     )

@@ -90,6 +90,8 @@ def _why_it_waits(standing: Standing | None, key: str | None, now: int) -> str:
     if member.lane in limit.unpolled:
         return f"nobody takes what {limit.key} offers in queue {member.lane!r}; its line goes on there with the next poll"
     place = "it is next in the line" if not standing.before else f"it is number {standing.before + 1} in the line"
+    if member.cost:
+        place += f", by the turns of {member.fairness_key!r}" if member.fairness_key else ", by the turns of those without a key"
     return f"{_in_the_way(standing, now)}; {place}{_moving(standing, now)}"
 
 

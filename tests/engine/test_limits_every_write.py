@@ -110,3 +110,28 @@ def test_a_crowd_survives_a_crash_at_any_write(store: str, every: int, capsys: p
 def test_a_window_survives_a_crash_at_any_write(store: str, every: int) -> None:
     """The alarm of a window is in the commit that needs it: nobody waits for an event that a dead process should have sent."""
     assert crash_families(windows, beat, stores=[store], every=every) >= 40 // every
+
+
+#: Two tenants in turn at one slot, the second with three turns for one of the first.
+TURNS = flow(limited("t", "serve", k=1, fairness_key="${workflow.input.tenant}", fairness_weights={"y": 3}, **_LIVES), name="turns")
+
+
+def serve(workers: ScriptedWorkers) -> None:
+    """The world outside: the first call fails once, and is tried again at its turn."""
+    workers.serve.fails(times=1).then.returns({})
+
+
+def turns(engine: Engine) -> None:
+    """Start three of each tenant, and terminate one that waits."""
+    for tenant in "xy":
+        for number in range(3):
+            start_once(engine, TURNS, {"tenant": tenant}, workflow_id=f"{tenant}-{number}")
+    if engine.status("x-2") is WorkflowStatus.RUNNING and engine.status("x-1") is WorkflowStatus.RUNNING:
+        engine.terminate("x-2")
+    engine.run_until_idle()
+
+
+@pytest.mark.parametrize(("store", "every"), [pytest.param("relay", 13, marks=pytest.mark.slow), *EVERY_DEATH])
+def test_turns_survive_a_crash_at_any_write(store: str, every: int) -> None:
+    """The tags of keys are in the commit that lets in: at reopening they are those of the last commit, and the laws hold."""
+    assert crash_families(turns, serve, stores=[store], every=every) >= 40 // every

@@ -155,7 +155,10 @@ def test_the_place_in_line_is_explained(bench: Bench) -> None:
     engine, definition = bench.engine, _shared()
     _start(engine, definition, "flood", 20)
     _start(engine, definition, "small", 1)
-    assert "next in the line" in str(engine.explain("small-0-000", "a"))
+    assert "it is next in the line, by the turns of 'small'" in str(engine.explain("small-0-000", "a"))
+    assert "it is number 3 in the line, by the turns of 'flood'" in str(engine.explain("flood-0-002", "a"))
+    line = engine.limits.get("task:a").line
+    assert [member.fairness_key for member in line[:3]] == ["small", "flood", "flood"]
 
 
 def test_check_finds_who_has_not_paid(bench: Bench) -> None:
