@@ -54,8 +54,8 @@ def complete_workflow(changeset: Changeset) -> None:
             ended = (task for task in changeset.rows.everything() if task.executed and not task.status.successful)
             failed = [task for task in ended if _permitted(changeset, task)]
         if failed:
-            reason, told = failed_with(*failed)
-            fail_workflow(changeset, WorkflowStatus.FAILED, reason, failed[-1], conductor_reason=told)
+            reason, sentence = failed_with(*failed)
+            fail_workflow(changeset, WorkflowStatus.FAILED, reason, failed[-1], conductor_reason=sentence)
             return
     output = _output(changeset)
     problem = changeset.documents.refusal("workflow_output", output)
@@ -92,18 +92,18 @@ def terminate_workflow(changeset: Changeset, task: Task) -> None:
         return
     if status is WorkflowStatus.COMPLETED and _refused(changeset, task.output):
         return
-    text, told = None if reason is None else to_text(reason), None
+    text, sentence = None if reason is None else to_text(reason), None
     if reason is None and (status is not WorkflowStatus.COMPLETED or changeset.workflow.semantics is Semantics.OSS):
-        text, told = terminated_by(task, status)
+        text, sentence = terminated_by(task, status)
     output = _bounded(changeset, task.output)
     problem = changeset.documents.refusal("workflow_output", output)
     if problem is not None:
         completed = status is WorkflowStatus.COMPLETED
-        status, text, told = (WorkflowStatus.FAILED, problem, None) if completed else (status, text, told)
+        status, text, sentence = (WorkflowStatus.FAILED, problem, None) if completed else (status, text, sentence)
         output = EMPTY if completed else _problem_payload(problem)
     compensate = status is not WorkflowStatus.COMPLETED
     culprit = task if compensate else None
-    fail_workflow(changeset, status, text, culprit, conductor_reason=told, output=output, compensate=compensate)
+    fail_workflow(changeset, status, text, culprit, conductor_reason=sentence, output=output, compensate=compensate)
 
 
 def fail_workflow(
@@ -323,8 +323,8 @@ def _refuse_for(changeset: Changeset, ref: str, reason: str, conductor_reason: s
     before, said = workflow.reason or "", workflow.conductor_reason or workflow.reason or ""
     if len(said) > _LONG:
         return
-    failure, told = in_both(lambda why: f"compensation of {ref!r} failed: {why}", reason, conductor_reason)
-    reasons = ("; ".join(filter(None, one)) for one in ((before, failure), (said, told or failure)))
+    failure, sentence = in_both(lambda why: f"compensation of {ref!r} failed: {why}", reason, conductor_reason)
+    reasons = ("; ".join(filter(None, one)) for one in ((before, failure), (said, sentence or failure)))
     whole, conductor_whole = reasons
     changeset.change(reason=whole, conductor_reason=None if whole == conductor_whole else conductor_whole)
 
@@ -356,10 +356,10 @@ def interrupted_compensation(changeset: Changeset, reason: str | None, conductor
     shown = [repr(ref) for ref in left[:_LISTED]]
     if len(left) > _LISTED:
         shown.append(f"and {len(left) - _LISTED} more")
-    before, told = changeset.workflow.reason, changeset.workflow.conductor_reason
+    before, sentence = changeset.workflow.reason, changeset.workflow.conductor_reason
     sentences = [
         f"{f'{why}; ' if why else ''}terminated while compensating ({failure}); not compensated: {', '.join(shown)}"
-        for why, failure in ((reason, before), (conductor_reason or reason, told or before))
+        for why, failure in ((reason, before), (conductor_reason or reason, sentence or before))
     ]
     return sentences[0], None if sentences[0] == sentences[1] else sentences[1]
 

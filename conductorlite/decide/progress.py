@@ -153,8 +153,8 @@ def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
         TaskStatus.CANCELED: WorkflowStatus.TERMINATED,
         TaskStatus.TIMED_OUT: WorkflowStatus.TIMED_OUT,
     }.get(task.status, WorkflowStatus.FAILED)
-    reason, told = out_of_time(changeset, task) if _attempts_left(node, task) else failed_with(task)
-    fail_workflow(changeset, status, reason, task, conductor_reason=told)
+    reason, sentence = out_of_time(changeset, task) if _attempts_left(node, task) else failed_with(task)
+    fail_workflow(changeset, status, reason, task, conductor_reason=sentence)
     return False
 
 

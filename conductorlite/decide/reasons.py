@@ -65,23 +65,23 @@ def _conductor_failure(task: Task) -> str:
 def out_of_time(changeset: Changeset, task: Task) -> Reasons:
     """Reason of an execution after a failure when attempts were left, but no time in which to make them."""
     limit, elapsed = changeset.rows.node(task).policy.total_timeout_ms, changeset.moment.now - task.first_scheduled_at
-    told = f"(elapsed {elapsed // 1000} seconds across all attempts). No further retries will be attempted."
+    rest = f"(elapsed {elapsed // 1000} seconds across all attempts). No further retries will be attempted."
     return (
-        f"{task.ref} exceeded its total timeout of {in_seconds(limit)} seconds {told}",
-        f"Task {task.task_id}/{task.name} exceeded total timeout of {in_seconds(limit)} seconds {told}",
+        f"{task.ref} exceeded its total timeout of {in_seconds(limit)} seconds {rest}",
+        f"Task {task.task_id}/{task.name} exceeded total timeout of {in_seconds(limit)} seconds {rest}",
     )
 
 
 def total_timeout(changeset: Changeset, task: Task) -> Reasons:
     """Reason of a task whose attempts took too long together."""
     policy, elapsed = changeset.rows.node(task).policy, changeset.moment.now - task.first_scheduled_at
-    told = (
+    rest = (
         f"(elapsed {elapsed // 1000} seconds across all attempts including retry delays). Timeout policy: {policy.timeout_policy}"
     )
     limit = in_seconds(policy.total_timeout_ms)
     return (
-        f"{task.ref} exceeded its total timeout of {limit} seconds {told}",
-        f"Task {task.name}/{task.task_id} exceeded total timeout of {limit} seconds {told}",
+        f"{task.ref} exceeded its total timeout of {limit} seconds {rest}",
+        f"Task {task.name}/{task.task_id} exceeded total timeout of {limit} seconds {rest}",
     )
 
 
@@ -110,8 +110,8 @@ def end_of_parent(status: WorkflowStatus, reason: str | None, conductor_reason: 
 
 def joined(tasks: Sequence[Task]) -> Reasons:
     """Reason of a JOIN that tasks have failed."""
-    said, told = (task.reason or "" for task in tasks), (task.conductor_reason or task.reason or "" for task in tasks)
-    reasons = " ".join(said).strip(), " ".join(told).strip()
+    own, conductors = (task.reason or "" for task in tasks), (task.conductor_reason or task.reason or "" for task in tasks)
+    reasons = " ".join(own).strip(), " ".join(conductors).strip()
     return reasons[0], None if reasons[0] == reasons[1] else reasons[1]
 
 
@@ -123,15 +123,15 @@ def joined_in_spite(tasks: Sequence[Task]) -> Reasons:
 
 def too_many_variables(workflow: Workflow, size: int, limit: int) -> Reasons:
     """Reason of a SET_VARIABLE after which the variables would have `size` bytes."""
-    told = f"is greater than the permissible limit: {limit // 1024} kilobytes"
+    rest = f"is greater than the permissible limit: {limit // 1024} kilobytes"
     said = f"The variables payload size: {size}"
-    return f"{said} {told}", f"{said} of workflow: {workflow.workflow_id} {told}"
+    return f"{said} {rest}", f"{said} of workflow: {workflow.workflow_id} {rest}"
 
 
 def cause_below(workflow: Workflow, failed: Task | None) -> str | None:
     """Return what the task that started an ended execution says of it, for a person.
 
-    That is the reason of the task that has `failed` it, so that of executions in executions only the innermost cause is told.
+    That is the reason of the task that has `failed` it, so that of executions in executions only the innermost cause is given.
     """
     alone = failed is not None and workflow.reason == failed_with(failed)[0]
     return failed.reason if failed is not None and alone else workflow.reason

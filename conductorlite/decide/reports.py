@@ -405,8 +405,8 @@ def on_response_timeout(changeset: Changeset, event: Event) -> None:
         changeset.settle(row, before)
     elif task is not None:
         is_default = EventKind.RESPONSE_TIMEOUT in changeset.rows.node(task).policy.default_ms
-        reason, told = response_timeout(changeset, task, f" ({_default(changeset)})" if is_default else "")
-        changeset.close(task, TaskStatus.TIMED_OUT, error_types=(TIMED_OUT,), reason=reason, conductor_reason=told)
+        reason, sentence = response_timeout(changeset, task, f" ({_default(changeset)})" if is_default else "")
+        changeset.close(task, TaskStatus.TIMED_OUT, error_types=(TIMED_OUT,), reason=reason, conductor_reason=sentence)
 
 
 def _seconds(span_ms: int) -> str:

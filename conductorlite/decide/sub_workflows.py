@@ -111,18 +111,18 @@ def _end_with(changeset: Changeset, task: Task, said: Mapping[str, Any]) -> None
     if said.get("problem"):
         changeset.close(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=said["problem"], child_ended=True)
         return
-    reason = told = None
+    reason = sentence = None
     if not status.successful:
         reason = said["reason"]
         why = said.get("conductorReason", reason)
-        told = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {'null' if why is None else why}"
+        sentence = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {'null' if why is None else why}"
     # What the child says of a `subWorkflowId` of its own is about another execution.
     output = {**changeset.documents.value(task.output), **said["output"], "subWorkflowId": said["workflowId"]}
     kept = changeset.documents.keep(Payload.of(output, bounded=False))
     raised = said.get("raised") or {}
     types, bases = tuple(raised.get("types", ())), tuple(raised.get("bases", ()))
     fields: dict[str, Any] = {"error_types": types, "error_bases": bases, "error_text": raised.get("text")}
-    fields |= {"conductor_reason": told}
+    fields |= {"conductor_reason": sentence}
     changeset.close(task, status, output=kept, reason=reason, child_ended=True, **fields)
 
 

@@ -149,8 +149,8 @@ def on_terminate(changeset: Changeset, event: Event) -> None:
         said = changeset.documents.value(event.data)
         changeset.ended_by = event.sender
         is_failure = said.get("triggerFailureWorkflow") is True
-        reason, told = said.get("reason"), said.get("conductorReason")
-        fail_workflow(changeset, WorkflowStatus.TERMINATED, reason, None, conductor_reason=told, compensate=is_failure)
+        reason, sentence = said.get("reason"), said.get("conductorReason")
+        fail_workflow(changeset, WorkflowStatus.TERMINATED, reason, None, conductor_reason=sentence, compensate=is_failure)
         changeset.ended_by = ""
 
 

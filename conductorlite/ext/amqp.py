@@ -115,9 +115,9 @@ class AmqpSource:
 
     The event is `amqp:<queue>` unless another is given. What was handled is acknowledged; what was not is given by the broker to
     another process when this one ends or loses its connection. A message's id is its property `message-id`, which `AmqpSink` sets;
-    one without it has another id each time it is given, so what it leads to may happen twice. One that is no JSON, and what an
-    engine rejects, goes where the queue's `x-dead-letter-exchange` says, or is dropped by the broker. Raises InvalidInput for
-    a wrong URL; connects when it is asked.
+    one without it has another id each time it is given, so what it leads to may happen twice. A message that is no JSON, and one
+    that an engine rejects, is rejected at the broker, which drops it unless the queue names an exchange for such messages. Raises
+    InvalidInput for a wrong URL; connects when it is asked.
     """
 
     def __init__(self, queue: str, url: str, *, event: str | None = None) -> None:

@@ -44,7 +44,7 @@ from conductorlite.plan.grafts import unfolded
 
 __all__ = ["ExecutionView", "StoreView", "execution_page", "store_page"]
 
-#: Levels of a `try` in another one that are told apart by their indentation.
+#: Levels of a `try` in another one that are distinguished by their indentation.
 _DEEPEST: Final = 4
 
 #: Attempts, and lines of the journal, in one fold.

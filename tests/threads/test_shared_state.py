@@ -40,6 +40,7 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "engine/records.py": ("_Attempt", "_Journal"),
         "engine/repairs.py": ("_Mending",),
         "engine/search.py": ("Comparison",),
+        "engine/transactions.py": ("_JoinedBlock",),
         "engine/turn_types.py": ("Taking", "_Called"),
         "runtime/beginnings.py": ("_Lent",),
         "runtime/loop.py": ("_Driving",),

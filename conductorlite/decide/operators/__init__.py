@@ -183,9 +183,9 @@ def schedule_set_variable(changeset: Changeset, node: Node, iterations: tuple[in
     variables = changeset.documents.payload({**changeset.documents.value(changeset.workflow.variables), **values})
     size = len((variables.text or "").encode())
     problem: str | None = None
-    told: str | None = None
+    sentence: str | None = None
     if size > VARIABLES_LIMIT:
-        problem, told = too_many_variables(changeset.workflow, size, VARIABLES_LIMIT)
+        problem, sentence = too_many_variables(changeset.workflow, size, VARIABLES_LIMIT)
     changeset.create_ended(
         node,
         iterations,
@@ -193,7 +193,7 @@ def schedule_set_variable(changeset: Changeset, node: Node, iterations: tuple[in
         previous=previous,
         input=changeset.documents.payload(values),
         reason=problem,
-        conductor_reason=told,
+        conductor_reason=sentence,
     )
     if problem is None:
         changeset.change(variables=variables)

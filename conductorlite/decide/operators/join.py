@@ -195,17 +195,17 @@ def _finish(changeset: Changeset, join: Task) -> None:
     failed = [task for task in tasks if not task.status.successful]
     weighty = [task for task in failed if not changeset.rows.node(task).task.optional]
     reason: str | None = None
-    told: str | None = None
+    sentence: str | None = None
     if weighty:
-        reason, told = joined(failed)
+        reason, sentence = joined(failed)
         canceled = all(task.status is TaskStatus.CANCELED for task in weighty)
         status = TaskStatus.CANCELED if canceled else TaskStatus.FAILED
     elif any(task.status is TaskStatus.COMPLETED_WITH_ERRORS for task in tasks):
         lesser = [task for task in tasks if task.status is TaskStatus.COMPLETED_WITH_ERRORS]
-        status, (reason, told) = TaskStatus.COMPLETED_WITH_ERRORS, joined_in_spite(lesser)
+        status, (reason, sentence) = TaskStatus.COMPLETED_WITH_ERRORS, joined_in_spite(lesser)
     else:
         status = TaskStatus.COMPLETED
-    changeset.close(join, status, output=output, reason=reason, conductor_reason=told)
+    changeset.close(join, status, output=output, reason=reason, conductor_reason=sentence)
 
 
 def schedule_fork(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:

@@ -59,7 +59,7 @@ _own: Final = _Own()
 
 
 def this_kernel() -> str:
-    """Return a text that tells the running kernel from every other one, and from itself before a restart; empty: not known."""
+    """Return a text that identifies the running kernel until its restart; empty: not known."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:  # another system than Linux
