@@ -75,5 +75,8 @@ def _read(tags: str) -> _Levels:
     return {priority: (now, finish) for priority, (now, finish) in json.loads(tags).items()} if tags else {}
 
 
+_encoded: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+
+
 def _written(levels: _Levels) -> str:
-    return json.dumps(levels, separators=(",", ":"), sort_keys=True)
+    return _encoded(levels)

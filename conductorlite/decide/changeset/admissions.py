@@ -334,11 +334,10 @@ class Admissions:
 
     def _admit(self, member: Member) -> None:
         limit = self._limit(member.key)
-        limit = attrs.evolve(limit, number=limit.number + 1, in_use=limit.in_use + (member.concurrent > 0))
+        tags = spend(limit.tags, member.priority, member.start_tag) if member.cost else limit.tags
+        limit = attrs.evolve(limit, number=limit.number + 1, in_use=limit.in_use + (member.concurrent > 0), tags=tags)
         if member.rate:
             limit = attrs.evolve(limit, reserved=limit.reserved + 1)
-        if member.cost:
-            limit = attrs.evolve(limit, tags=spend(limit.tags, member.priority, member.start_tag))
         self.limits[member.key] = limit
         member = attrs.evolve(member, number=limit.number, state=MemberState.RESERVED if member.rate else MemberState.HELD)
         self._books.members[(member.key, member.holder)] = member
