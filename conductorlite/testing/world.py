@@ -22,6 +22,7 @@ from conductorlite.store.locks import InProcessLock
 from conductorlite.store.ports import ReadingTransaction
 from conductorlite.testing.asked import Waiting, answer, answered_otherwise, has_written, overdue, passed_over
 from conductorlite.testing.faults import Crash, FaultyBackend, Store
+from conductorlite.testing.talk import Talk, stored_of, talks
 
 __all__ = ["World", "undisturbed"]
 
@@ -111,7 +112,9 @@ class World:
         self._setup = setup
         self._lock = InProcessLock(lease=_LEASE) if locked else None
         self._local = local
-        self._actions = _ACTIONS + _LOCAL_ACTIONS * local
+        talking = talks([definition for definition, _ in workflows])
+        self._talk = Talk() if talking else None
+        self._actions = _ACTIONS + _LOCAL_ACTIONS * local + _TALKING_ACTIONS * talking
         self._inners: list[Any] = []
         #: What was seen that may not be, and is in no row.
         self._seen: list[str] = []
@@ -368,12 +371,32 @@ class World:
             if refs and b % 4:
                 self._ask(machine, lambda engine: engine.rerun(one, from_task=refs[b % len(refs)]))
             elif refs:
-                self._ask(machine, lambda engine: engine.fork(one, at=refs[b // 4 % len(refs)], new_id=_FORK + one))
+                before, disturbed = stored_of(machine.engine, one), self.counts["meanwhile"]
+                try:
+                    self._ask(machine, lambda engine: engine.fork(one, at=refs[b // 4 % len(refs)], new_id=_FORK + one))
+                finally:
+                    if disturbed == self.counts["meanwhile"] and stored_of(machine.engine, one) != before:
+                        self._seen.append(f"{one} is not what it was before it was forked")
 
     def _signal(self, machine: _Machine, a: int, b: int) -> None:
         """To what waits for a person or another program."""
         if one := self._any(machine, a):
             self._ask(machine, lambda engine: engine.signal(one))
+
+    def _send(self, machine: _Machine, a: int, b: int) -> None:
+        """A message, now and then one that was sent already."""
+        if self._talk is not None and (one := self._any(machine, a)):
+            self._ask(machine, self._talk.send(one, b))
+
+    def _emit(self, machine: _Machine, a: int, b: int) -> None:
+        """Values, for a task that was given out; who has lost it is refused."""
+        if self._talk is not None and self._held:
+            self._ask(machine, self._talk.emit(self._held[-1 - a % min(len(self._held), 4)].task, b))
+
+    def _set_value(self, machine: _Machine, a: int, b: int) -> None:
+        """The latest value of a name."""
+        if self._talk is not None and (one := self._any(machine, a)):
+            self._ask(machine, self._talk.set_value(one))
 
     def _skip(self, machine: _Machine, a: int, b: int) -> None:
         """A task that has not been scheduled, or has, and then that is refused."""
@@ -411,15 +434,18 @@ class World:
             found += [f"engine {number + 1}: {wrong}" for wrong in machine.waiting.shown_otherwise(stored)]
         for workflow_id in engine.admin.workflow_ids():
             copied = _copied(engine, workflow_id) if workflow_id.startswith(_FORK) else ()
-            for task in engine.get(workflow_id).tasks:
+            row, reported = engine.get(workflow_id), list[tuple[str, int]]()
+            for task in row.tasks:
                 if (task.ref, task.attempt) in copied:
                     continue  # the execution that it was copied from took the report
                 # What was never with a worker puts out what others have.
                 said = task.output_data.get("said") if task.status is TaskStatus.COMPLETED and task.poll_count else None
                 if isinstance(said, int) and said in self._reports:
+                    reported.append(self._reports[said])
                     about, lease = self._reports[said]
                     if about != task.task_id or lease != self._leases.get(about):
                         found.append(f"{workflow_id}: {task.ref} took report {said}, which was made under an old lease")
+            found += () if self._talk is None else self._talk.problems(engine, row, reported)
         return "\n".join(found) or None
 
     def heal(self) -> None:
@@ -491,6 +517,9 @@ _ACTIONS: Final = (
     *("verb", "beat", "skew", "rerun_from", "tick", "wait", "reports_together", "poll"),
     *("signal", "skip", "verb", "report_and_poll", "tick", "start", "report", "poll"),
 )
+
+#: What is done besides where executions receive messages or emit values.
+_TALKING_ACTIONS: Final = ("send", "emit", "set_value", "send", "emit", "report")
 
 #: What is done besides where engines keep to themselves what they have started.
 _LOCAL_ACTIONS: Final = ("take_over",)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -17,18 +18,27 @@ import pytest
 
 from conductorlite import Engine, HistoryEvent
 from conductorlite.model.canonical import Payload
+from conductorlite.store.ports import Backend
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, crashes
 
-__all__ = ["EVERY_DEATH", "STORES", "crash_families", "timeless", "without_poll_counts"]
+__all__ = ["EVERY_DEATH", "STORES", "crash_families", "server_stores", "timeless", "without_poll_counts"]
 
 #: Each store, killed every time: the deep run.
 EVERY_DEATH = [pytest.param(store, 1, marks=pytest.mark.deep) for store in ("memory", "relay", "sqlite")]
 #: In CI the slowest store is killed every thirteenth time; in the deep run every store, every time.
 STORES = [pytest.param("sqlite", 13, marks=pytest.mark.slow), *EVERY_DEATH]
-if "CONDUCTORLITE_TEST_STORE" in os.environ:  # a server has its own: see tests/servers/run
+
+
+def server_stores() -> list[Callable[[Path], Backend]]:
+    """What opens the stores of a server for the tests, if there is one: see tests/servers/run."""
+    if "CONDUCTORLITE_TEST_STORE" not in os.environ:
+        return []
     from tests.servers.places import store_of
 
-    STORES = [pytest.param(store_of, 13, id="server")]
+    return [store_of]
+
+
+STORES = [pytest.param(store, 13, id="server") for store in server_stores()] or STORES
 
 #: Ids are derived from numbers of attempts, which a lost call changes.
 _ID = re.compile(r"\b[0-9a-f]{32}\b")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from crash_kit import crash_families
+from crash_kit import crash_families, server_stores
 from run_time_kit import Json, dynamic, forked, loop, node, static, switched
 
 from conductorlite import Bounds, Engine, IdempotencyStrategy, TaskContext, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
@@ -20,6 +20,7 @@ from conductorlite.engine.config import EngineConfig
 from conductorlite.errors import ExecutionNotFound
 from conductorlite.model.executions import HistoryKind
 from conductorlite.testing import ScriptedWorkers, start_once
+from conductorlite.testing.faults import StoreKind
 
 IT = "main-7"
 
@@ -277,9 +278,18 @@ FAST = {*((name, "memory") for name in SCENARIOS), ("family_retrying", "relay"),
 }
 
 
+#: What is killed on a server's store, every 47th time: see tests/servers/run.
+ON_A_SERVER = [
+    pytest.param(name, store, 5_000, 47, id=f"{name} on a server")
+    for name in ("messaging", "emitting", "forking")
+    for store in server_stores()
+]
+
+
 @pytest.mark.parametrize(
     ("name", "store", "rows", "every"),
-    [
+    ON_A_SERVER
+    or [
         ("family_retrying", "relay", 5_000, 29),
         *(pytest.param(name, store, 5_000, 13, marks=pytest.mark.slow) for name, store in sorted(FAST)),
         *(
@@ -290,7 +300,7 @@ FAST = {*((name, "memory") for name in SCENARIOS), ("family_retrying", "relay"),
         ),
     ],
 )
-def test_a_crash_at_any_write(name: str, store: str, rows: int, every: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_crash_at_any_write(name: str, store: StoreKind, rows: int, every: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Killed before and after each write, every execution ends with the same outcome and history."""
     points = crash_families(SCENARIOS[name], script, stores=[store], every=every, config=EngineConfig(bounds=Bounds(rows=rows)))
     with capsys.disabled():

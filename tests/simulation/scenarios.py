@@ -6,7 +6,7 @@ from typing import Any
 
 from conductorlite import WorkflowDef
 
-__all__ = ["REGISTERED", "WORKFLOWS"]
+__all__ = ["REGISTERED", "TALKING", "WORKFLOWS"]
 
 Json = dict[str, Any]
 
@@ -130,4 +130,35 @@ WORKFLOWS: list[tuple[WorkflowDef, Json]] = [
         workflow("family", CHILD, child("t", CHILD, node("q")), rateLimitConfig={"rateLimitKey": "k", "concurrentExecLimit": 1}),
         {},
     ),
+]
+
+
+def receives(ref: str, topic: str, **inputs: Any) -> Json:
+    """A task that waits for messages of a topic, two seconds at most."""
+    return of(ref, "PULL_WORKFLOW_MESSAGES", inputParameters={"topic": topic, "duration": "2 s", **inputs})
+
+
+EMITS = of("e", "EMIT", inputParameters={"value": {"flow": "${workflow.workflowId}"}, "stream": "x"})
+
+#: Workflows that receive messages, and emit values beside those of their workers.
+TALKING: list[tuple[WorkflowDef, Json]] = [
+    (workflow("asks", node("a"), receives("p", "x"), EMITS, receives("q", "y", batchSize=3), node("b")), {}),
+    (
+        workflow(
+            "both",
+            of("f", "FORK_JOIN", forkTasks=[[receives("p", "x"), node("b")], [node("a"), receives("q", "x")]]),
+            of("j", "JOIN", joinOn=["b", "q"]),
+            node("c"),
+        ),
+        {},
+    ),
+    (
+        workflow(
+            "hears",
+            of("l", "DO_WHILE", loopCondition="$.l['iteration'] < 3", loopOver=[receives("p", "x", batchSize=2), node("a")]),
+        ),
+        {},
+    ),
+    (workflow("family", child("s", node("a"), receives("p", "y"), EMITS), node("b")), {}),
+    (workflow("works", node("a"), node("b"), of("h", "HUMAN"), node("c", retryCount=0)), {}),
 ]

@@ -9,15 +9,19 @@ from typing import Any
 
 import attrs
 import pytest
-from scenarios import REGISTERED, WORKFLOWS
+from scenarios import REGISTERED, TALKING, WORKFLOWS
 
 from conductorlite import decide as decider
-from conductorlite.decide import reports, reruns
+from conductorlite.decide import messages, reports, reruns
 from conductorlite.decide.changeset.changeset import Changeset
+from conductorlite.decide.changeset.emissions import Emissions
+from conductorlite.engine.forks import Forks
+from conductorlite.engine.turn_types import new_event
 from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing
-from conductorlite.model.executions import Task
+from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.store.memory import decisions as memory_decisions
 from conductorlite.store.memory.decisions import MemoryDecisions
 from conductorlite.store.memory.limits import MemoryOwners
 from conductorlite.store.memory.mailboxes import MemoryInbox, MemoryOutbox
@@ -41,9 +45,9 @@ from planted_turns import (
 )
 
 
-def lived(**options: Any) -> Simulated:
-    """A simulation of all scenarios."""
-    return simulate(WORKFLOWS, registered=REGISTERED, **options)
+def lived(workflows: Any = WORKFLOWS, **options: Any) -> Simulated:
+    """A simulation of all scenarios, or of others."""
+    return simulate(workflows, registered=REGISTERED, **options)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +65,24 @@ def test_nothing_lost_nothing_twice(store: str, locked: bool) -> None:
     wanted |= {"lease of the lock passed"} if locked else set()
     wanted |= {"refused: StaleLease"} if store == "memory" else set()
     assert wanted <= {name for name, count in told.counts.items() if count}
+
+
+@pytest.mark.parametrize(
+    ("store", "more", "seeds"),
+    [
+        ("memory", {}, 2),
+        *(
+            pytest.param(*more, marks=pytest.mark.slow)
+            for more in (("memory", {"locked": True}, 5), ("relay", {}, 5), ("memory", {"local": True}, 5), ("sqlite", {}, 2))
+        ),
+        *(pytest.param(*more, marks=pytest.mark.deep) for more in (("memory", {}, 1_000), ("sqlite", {}, 200))),
+    ],
+    ids=str,
+)
+def test_messages_and_values(store: str, more: dict[str, Any], seeds: int) -> None:
+    """What was acknowledged is there, once, and is received once; what a completed attempt has emitted is kept."""
+    told = lived(TALKING, seeds=range(seeds), store=store, **more)
+    assert {"send", "emit", "set_value", "rerun_from"} <= {name for name, count in told.counts.items() if count}
 
 
 def test_what_waits_for_a_poll_is_polled_for() -> None:
@@ -217,6 +239,69 @@ def take_over_without_the_fence(patch: Patch) -> None:
     patch.setattr(MemoryOwners, "change_owner", change_owner)
 
 
+def received_twice(patch: Patch) -> None:
+    """A message stays in the mailbox when a task has received it."""
+    patch.setattr(messages, "_take", lambda changeset, task, found: None)
+
+
+def message_dropped(patch: Patch) -> None:
+    """A message is answered and not kept while another one waits."""
+    real = messages._keep
+
+    def keep(changeset: Changeset, *given: Any) -> None:
+        if not changeset.workflow.unreceived:
+            real(changeset, *given)
+
+    patch.setattr(messages, "_keep", keep)
+
+
+def value_lost_with_a_retry(patch: Patch) -> None:
+    """What an attempt has emitted is dropped when it completes, if it is not the first one."""
+    real = Emissions.settle
+
+    def settle(self: Emissions, row: Any) -> None:
+        if row.attempt and row.emitted:
+            self.drop(row)
+            row.emitted = ()
+        real(self, row)
+
+    patch.setattr(Emissions, "settle", settle)
+
+
+def value_not_set(patch: Patch) -> None:
+    """A latest value is not stored over one that is there."""
+    real = memory_decisions.put_emitted
+
+    def put(store: Any, execution: Any, decision: Decision) -> None:
+        known = execution.emitted.values if execution.emitted is not None else {}
+        new = tuple(one for one in decision.values if (one.name, one.ref) not in known)
+        real(store, execution, attrs.evolve(decision, values=new))
+
+    patch.setattr(memory_decisions, "put_emitted", put)
+
+
+def origin_touched(patch: Patch) -> None:
+    """A fork leaves an event in the inbox of its origin."""
+    real = Forks._events
+
+    def events(self: Forks, origin: Workflow, *given: Any) -> list[Event]:
+        event = new_event(origin.workflow_id, EventKind.VARIABLES, self._clock.now(), {"forked": True})
+        with self._backend.writing() as tx:
+            tx.inbox.post([attrs.evolve(event, owner=origin.owner)])
+        return real(self, origin, *given)
+
+    patch.setattr(Forks, "_events", events)
+
+
+#: Found where executions receive messages and emit values.
+TALKING_BUGS: list[Callable[[Patch], None]] = [
+    received_twice,
+    message_dropped,
+    value_lost_with_a_retry,
+    value_not_set,
+    origin_touched,
+]
+
 #: Found among engines that keep to themselves.
 LOCAL_BUGS: list[Callable[[Patch], None]] = [owner_of_a_poll_not_compared, take_over_without_the_fence]
 
@@ -245,6 +330,11 @@ BUGS: dict[Callable[[Patch], None], int] = {
     stale_end_told: 1,
     idle_while_others_write: 11,
     others_not_counted: 2,
+    received_twice: 1,
+    message_dropped: 242,
+    value_lost_with_a_retry: 25,
+    value_not_set: 3,
+    origin_touched: 2,
 }
 
 
@@ -264,7 +354,8 @@ def test_planted_bugs_are_found(
 ) -> None:
     """Each within a few hundred seeds, told with a schedule of a few actions that fails the same way again."""
     plant(monkeypatch)
-    world: dict[str, Any] = {"local": plant in LOCAL_BUGS, "store": "sqlite" if plant in SQLITE_BUGS else "memory"}
+    world: dict[str, Any] = {"workflows": TALKING} if plant in TALKING_BUGS else {}
+    world |= {"local": plant in LOCAL_BUGS, "store": "sqlite" if plant in SQLITE_BUGS else "memory"}
     with pytest.raises(SimulationFailed) as found:
         lived(seeds=[*range(first, 600), *range(first)], **world)
     failure = found.value
