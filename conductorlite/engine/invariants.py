@@ -276,7 +276,9 @@ def emitted_values_are_kept(audit: ExecutionAudit) -> Iterator[str]:
 
 
 def messages_are_received_once(audit: ExecutionAudit) -> Iterator[str]:
-    """Every message the journal names is kept, under its number; what is received has a task, and none waits beside its task."""
+    """Every message the journal names is kept, under its number; what is received has a task, whose output is the only one that has
+    it, and none waits beside its task.
+    """
     workflow, messages = audit.workflow, audit.mailbox
     if not (messages or workflow.message_seq or workflow.unreceived):
         return
@@ -296,11 +298,29 @@ def messages_are_received_once(audit: ExecutionAudit) -> Iterator[str]:
             yield f"message {message.number} is received by {message.receiver} at {message.received_at}"
         if message.receiver is not None and not _is_a_task(audit, message.receiver):
             yield f"message {message.number} is received by {message.receiver!r}, and there is no such task"
+    yield from _received_twice(audit)
     if workflow.status is WorkflowStatus.RUNNING and not audit.inbox:
         for message in waiting:
             for task in audit.last.values():
                 if _receives(task, message):
                     yield f"message {message.number} is not received, and {task.ref} waits for it"
+
+
+def _received_twice(audit: ExecutionAudit) -> Iterator[str]:
+    receivers = {(message.topic, message.key): message.receiver for message in audit.mailbox}
+    for task in audit.last.values():
+        for place in _received_by(task):
+            if receivers.get(place, task.ref) != task.ref:
+                yield f"{task.ref} has received {place[1]!r} of topic {place[0]}, which is received by {receivers[place]}"
+
+
+def _received_by(task: Task) -> Iterator[tuple[str, str]]:
+    """Topics and keys of the messages in what a task has put out; of none whose documents are not read."""
+    pulled = task.task_type == TaskType.PULL_WORKFLOW_MESSAGES and task.status is TaskStatus.COMPLETED
+    found = task.output.value.get("messages") if pulled and not (task.output.absent or task.input.absent) else None
+    for one in found if isinstance(found, list) else ():
+        if isinstance(one, dict) and isinstance(one.get("id"), str):
+            yield topic_of(task.input.value) or "", one["id"]
 
 
 def _is_a_task(audit: ExecutionAudit, ref: str) -> bool:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -16,6 +17,8 @@ from more_designs import DESIGNS as MORE
 
 from conductorlite import Engine, EventHandler, TaskStatus, WorkflowDef, WorkflowTask, task
 from conductorlite import flow as as_flow
+from conductorlite.decide import messages
+from conductorlite.decide.changeset.emissions import Emissions
 from conductorlite.errors import InvalidInput
 from conductorlite.model.definitions import SubWorkflowParams
 from conductorlite.testing import ExplorationFailed, Outcome, RunState, conserved, eventually, explore, in_order, never, whenever
@@ -39,6 +42,54 @@ LONG = ("join_that_hangs", "starvation", "stale_data", "stale_after_retry")
 
 
 ALL = {**DESIGNS, **MORE, **HIDDEN, **LATE}
+
+
+TALKS = WorkflowDef.from_json(
+    {
+        "name": "talks",
+        "tasks": [
+            {
+                "name": "p",
+                "taskReferenceName": "p",
+                "type": "PULL_WORKFLOW_MESSAGES",
+                "inputParameters": {"topic": "x", "duration": "1 hour"},
+            },
+            {"name": "greet", "taskReferenceName": "greet", "taskDefinition": {"name": "greet", "retryCount": 1}},
+            {"name": "e", "taskReferenceName": "e", "type": "EMIT", "inputParameters": {"value": "said"}},
+        ],
+    }
+)
+
+
+#: The laws of the engine itself.
+LAWFUL = [never(lambda run: bool(run.engine.admin.check()))]
+
+
+@pytest.mark.parametrize("said", [{"sends": {"x": 1}}, {"verbs": ["set_value mood"]}, {"verbs": ["emit from greet"]}], ids=str)
+def test_messages_and_values_are_searched_too(said: dict[str, Any]) -> None:
+    """At any moment; no law breaks, and each execution comes to its end."""
+    may = {"greet": [{"text": "hi"}, "fails_always", "times_out"]}
+    alone = explore(TALKS, may=may)
+    more = explore(TALKS, may=may, **said)
+    assert explore(TALKS, may=may, **said, invariants=LAWFUL, schedules=50).problems == ()
+    assert (alone.exhausted, more.exhausted, more.problems) == (True, True, ())
+    assert more.schedules > alone.schedules
+
+
+@pytest.mark.parametrize(
+    ("said", "plant"),
+    [
+        ({"sends": {"x": 1}}, (messages, "_take", lambda *_: None)),
+        ({"verbs": ["emit from greet"]}, (Emissions, "settle", lambda *_: None)),
+    ],
+)
+def test_mistakes_with_messages_and_values_are_found(
+    said: dict[str, Any], plant: tuple[Any, str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that stays when it was received, and values of which nothing becomes with their attempt."""
+    monkeypatch.setattr(*plant)
+    with pytest.raises(ExplorationFailed, match="check"):
+        explore(TALKS, may={"greet": [{"text": "hi"}]}, **said, invariants=LAWFUL)
 
 
 @pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in ALL])

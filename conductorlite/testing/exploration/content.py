@@ -60,6 +60,15 @@ _TIMES: Final = {Task: attrgetter(*INSTANTS_OF_TASKS), Workflow: attrgetter(*INS
 _COUNTERS: Final = {Task: attrgetter(*COUNTERS_OF_TASKS), Workflow: attrgetter(*COUNTERS_OF_WORKFLOWS)}
 
 
+def _said(held: Execution) -> tuple[object, ...]:
+    """What an execution has emitted, and its latest values."""
+    if held.emitted is None:
+        return ()
+    chunks = ((call, one.stream, one.first, one.values.text) for call, one in held.emitted.chunks.values())
+    latest = ((place, one.value.text) for place, one in held.emitted.values.items())
+    return tuple(held.emitted.emissions.values()), tuple(chunks), tuple(latest)
+
+
 class Contents:
     """Makes the keys of moments: two moments with the same key have the same future.
 
@@ -114,7 +123,7 @@ class Contents:
         events = tuple(_event(one, now) for one in sorted(held.inbox.values(), key=lambda one: one.order))
         kept = tuple(map(_MAIL, held.mailbox.values()))
         offers = frozenset((*_MESSAGE(one), max(0, one.due_at - now)) for one in held.offered.values())
-        return begun, tasks, self._undone(held.attempts.values()), events, offers, kept
+        return begun, tasks, self._undone(held.attempts.values()), events, offers, kept, _said(held)
 
     def _task(self, task: Task, now: int, times: bool, counters: bool, limited: bool) -> tuple[object, ...]:
         to_come: tuple[object, ...] = ()

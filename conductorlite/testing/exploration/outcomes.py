@@ -21,11 +21,13 @@ from conductorlite.model.texts import did_you_mean, to_span
 from conductorlite.plan.tree import walk
 from conductorlite.testing.steps import base_ref
 
-__all__ = ["OUTCOMES", "Outcome", "check_names", "outcomes_of", "verb_fits", "verb_names", "verb_parts"]
+__all__ = ["OUTCOMES", "Outcome", "check_names", "named_by", "outcomes_of", "verb_fits", "verb_names", "verb_parts"]
 
 _OF_CHILDREN: Final = ("pause", "resume", "terminate", "retry", "restart")
 _VERBS: Final = (*_OF_CHILDREN, "rerun")
-_OF_TASKS: Final = ("rerun from", "fork from", "skip")
+_OF_TASKS: Final = ("rerun from", "fork from", "skip", "emit from")
+#: Verbs about the name of a value.
+_OF_NAMES: Final = ("set_value",)
 
 
 #: What runs tasks that no definition names.
@@ -157,8 +159,8 @@ def verb_names(verbs: Sequence[str]) -> tuple[str, ...]:
     """Verbs as a search is given them; raises InvalidInput for what is none."""
     for verb in verbs:
         name, ref = verb_parts(verb)
-        if name not in (_OF_TASKS if ref else _VERBS) and name not in (_OF_CHILDREN if ref else ()):
-            listed = f"{', '.join(_VERBS)}, {', '.join(f'{one} REF' for one in _OF_TASKS)}"
+        if name not in ((*_OF_TASKS, *_OF_NAMES) if ref else _VERBS) and name not in (_OF_CHILDREN if ref else ()):
+            listed = ", ".join((*_VERBS, *(f"{one} REF" for one in _OF_TASKS), "set_value NAME"))
             raise InvalidInput(f"there is no verb {verb!r:.80}; use {listed}, or of a child {', '.join(_OF_CHILDREN)} and its REF")
     return tuple(verbs)
 
@@ -167,6 +169,12 @@ def verb_parts(verb: str) -> tuple[str, str]:
     """The verb itself, and the reference that it is about, or nothing."""
     name, _, ref = verb.rpartition(" ")
     return (name, ref) if name else (verb, "")
+
+
+def named_by(verb: str) -> str:
+    """The reference of a task that a verb is about; empty for one that is about none."""
+    name, ref = verb_parts(verb)
+    return "" if name in _OF_NAMES else ref
 
 
 def verb_fits(verb: str, *, over: bool, paused: bool) -> bool:

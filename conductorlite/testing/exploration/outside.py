@@ -9,7 +9,7 @@ from conductorlite.model.executions import Task
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.store.memory.rows import Store
 from conductorlite.testing.exploration.cases import ROOT, Action, Case, Situation, before
-from conductorlite.testing.exploration.outcomes import verb_fits, verb_parts
+from conductorlite.testing.exploration.outcomes import named_by, verb_fits
 
 __all__ = ["Outside", "execution_id"]
 
@@ -123,8 +123,8 @@ class Outside:
 
     def _target(self, verb: str) -> str | None:
         """The execution that a verb is used on: the first one, or the last child that a task has begun."""
-        _, ref = verb_parts(verb)
-        if not ref or verb.startswith(("rerun", "fork", "skip")):
+        ref = named_by(verb)
+        if not ref or verb.startswith(("rerun", "fork", "skip", "emit")):
             return ROOT
         begun = [
             one.sub_workflow_id for owner in self._owners(ref) for one in self._tasks(owner, ref) if one.sub_workflow_id is not None

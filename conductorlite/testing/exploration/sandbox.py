@@ -378,6 +378,11 @@ class Sandbox:
                 self.engine.fork(ROOT, at=ref)
             elif name == "skip":
                 self.engine.skip_task(ROOT, ref)
+            elif name == "set_value":
+                self.engine.streams.set_value(ROOT, ref, action.name)
+            elif name == "emit from":
+                for task in [call.task for call in self._now.calls if call.task.ref == ref]:
+                    self.engine.streams.emit(task, action.name)
             else:
                 getattr(self.engine, name)(action.value)
 

@@ -33,7 +33,7 @@ from conductorlite.plan.tree import walk
 from conductorlite.runtime.engine import Engine
 from conductorlite.testing.exploration.cases import END, ROOT, Action, Case, Endless, before
 from conductorlite.testing.exploration.invariants import Invariant, RunState, rules_of
-from conductorlite.testing.exploration.outcomes import check_names, outcomes_of, verb_names, verb_parts
+from conductorlite.testing.exploration.outcomes import check_names, named_by, outcomes_of, verb_names
 from conductorlite.testing.exploration.reads import Read
 from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem, paste
 from conductorlite.testing.exploration.rounds import Lasting, Marks, repeated, skeleton
@@ -91,8 +91,8 @@ def explore(
     give one, and of names (`OUTCOMES`, "takes 2h"), the ordinary one first; `others` of every other task. `signals` says what a
     WAIT or HUMAN is sent, by reference: a list of outputs, and "never", "twice", "after REF" for one that cannot come before
     another task is done. `verbs` ("pause", "terminate", "retry", "restart", "rerun", "rerun from REF", "fork from REF", "skip REF",
-    "terminate REF" of a child) are used once each, at any moment; so the first execution is moved to each of the `migrations`,
-    unless the move is blocked, and each of the `registrations` is registered. `messages` to the event handlers that `setup`
+    "set_value NAME", "emit from REF" by a worker, "terminate REF" of a child) are used once each, at any moment; so the first
+    execution is moved to each of the `migrations`, unless the move is blocked, and the `registrations` are registered. `messages` to the event handlers that `setup`
     registers (a payload by event, or a list of them and of "after REF"), and `sends` to the mailbox of each execution (values by
     topic), come once each, at the latest when nothing else is left to do. Effects of `idempotent` tasks happen once however often
     they are tried. So many `executions` are started; `setup(engine)` may add more, then a search ends `until` a virtual time.
@@ -142,7 +142,7 @@ def _having(case: Case, said: Mapping[str, Any], invariants: Sequence[Invariant]
     made = attrs.evolve(made, orders=orders)
     if case.setup is None:
         given = [one for all_ in (*made.signals.values(), *made.messages.values(), *made.sends.values()) for one in all_]
-        froms = [ref for _, ref in map(verb_parts, made.verbs) if ref]
+        froms = [ref for ref in map(named_by, made.verbs) if ref]
         ruled = [task for one in invariants for task in one.tasks]
         check_names(
             [*case.definitions, *made.migrations, *made.registrations],
