@@ -91,8 +91,8 @@ def explore(
     give one, and of names (`OUTCOMES`, "takes 2h"), the ordinary one first; `others` of every other task. `signals` says what a
     WAIT or HUMAN is sent, by reference: a list of outputs, and "never", "twice", "after REF" for one that cannot come before
     another task is done. `verbs` ("pause", "terminate", "retry", "restart", "rerun", "rerun from REF", "fork from REF", "skip REF",
-    "set_value NAME", "emit from REF" by a worker, "terminate REF" of a child) are used once each, at any moment; so the first
-    execution is moved to each of the `migrations`, unless the move is blocked, and the `registrations` are registered. `messages` to the event handlers that `setup`
+    "set_value NAME", "emit from REF" by a worker, "terminate REF" of a child) are used once each, at any moment; so are the
+    `migrations` of the first execution that are not blocked, and the `registrations`. `messages` to the event handlers that `setup`
     registers (a payload by event, or a list of them and of "after REF"), and `sends` to the mailbox of each execution (values by
     topic), come once each, at the latest when nothing else is left to do. Effects of `idempotent` tasks happen once however often
     they are tried. So many `executions` are started; `setup(engine)` may add more, then a search ends `until` a virtual time.
