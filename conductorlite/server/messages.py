@@ -71,7 +71,8 @@ def _read(text: str) -> list[FileDescriptorProto]:
             *outer, own = name.split(".")
             enum = _message(found[-1], outer).enum_type.add(name=own)
             for number, value in enumerate(values.split()):
-                enum.value.add(name=value, number=number)
+                word, _, ours = value.partition("=")
+                enum.value.add(name=word, number=int(ours or number))
         else:
             name, _, fields = line.partition(":")
             message = _message(found[-1], name.split("."))
@@ -248,7 +249,9 @@ def filled(message: Any, document: Mapping[str, Any]) -> Any:
 def _scalar(field: Any, value: Any) -> Any:
     if field.enum_type is not None:
         found = field.enum_type.values_by_name.get(str(value).upper())
-        return 0 if found is None else found.number
+        if found is None:
+            raise InvalidInput(f"gRPC has no word for {value!r} as {field.full_name}: ask over REST")
+        return found.number
     if isinstance(value, float):
         return int(value)
     return value

@@ -6,11 +6,14 @@ from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections.abc import Iterator
 from typing import Any, Final
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductorlite import Engine, EngineConfig
+from conductorlite import Engine, EngineConfig, EventHandler
+from conductorlite.errors import InvalidInput
+from conductorlite.model.handlers import ActionType
 
 pytest.importorskip("grpc")
 pytest.importorskip("google.protobuf")
@@ -154,6 +157,48 @@ def test_event_handlers_by_rpc(client: Client) -> None:
     assert len(client("EventService", "GetEventHandlers")) == 1
     client("EventService", "RemoveEventHandler", {"name": "h"})
     assert client("EventService", "GetEventHandlers") == []
+
+
+#: A body of each kind of action, with all of its properties.
+_TASK: Final = {"workflowId": "${w}", "taskRefName": "g", "taskId": "t", "output": {"a": "${b}"}, "reasonForIncompletion": "why"}
+_KEPT: Final = {"idempotencyKey": "${k}", "idempotencyStrategy": "FAIL"}
+_BODIES: Final[dict[str, dict[str, Any]]] = {
+    "start_workflow": {
+        "name": "hello",
+        "version": 1,
+        "correlationId": "c",
+        "input": {"a": "${b}"},
+        "taskToDomain": {"*": "d"},
+        **_KEPT,
+    },
+    "complete_task": _TASK,
+    "fail_task": _TASK,
+    "terminate_workflow": {"workflowId": "${w}", "terminationReason": "why"},
+    "update_workflow_variables": {"workflowId": "${w}", "variables": {"a": "${b}"}, "appendArray": True},
+    "send": {"workflowId": "${w}", "topic": "paid", "key": "${k}", "value": {"amount": [1, "${b}"]}},
+}
+
+
+@pytest.mark.parametrize("kind", ActionType)
+def test_each_action_is_carried_whole(kind: ActionType, client: Client) -> None:
+    """Its word and each property of its body arrive, and come back."""
+    body = _BODIES[kind]
+    parsed = getattr(EventHandler.from_json(_acting(kind)).actions[0], kind)
+    assert len(attrs.fields(type(parsed))) == len(body) + 1, "all but `extra`"
+    client("EventService", "AddEventHandler", {"handler": _acting(kind)})
+    (action,) = client("EventService", "GetEventHandlers")[0]["actions"]
+    assert action == {"action": str(kind), str(kind): body, "expandInlineJSON": False}
+
+
+def _acting(kind: ActionType) -> dict[str, Any]:
+    return {"name": "h", "event": "conductor:orders", "active": True, "actions": [{"action": str(kind), str(kind): _BODIES[kind]}]}
+
+
+def test_a_word_that_grpc_does_not_have_is_refused_by_name() -> None:
+    """Not taken for the enum's first."""
+    handler = {"name": "h", "event": "conductor:orders", "actions": [{"action": "shout"}]}
+    with pytest.raises(InvalidInput, match=r"gRPC has no word for 'shout' as conductor.proto.EventHandler.Action.action"):
+        filled(message_class("conductor.proto.EventHandler")(), handler)
 
 
 def test_a_payload_of_a_type_stays_what_it_is(client: Client) -> None:
