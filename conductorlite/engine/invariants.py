@@ -532,10 +532,16 @@ def limit_findings(limit: Limit, members: Sequence[Member]) -> list[Finding]:
     numbers = (limit.fence, limit.depth, limit.span_ms, limit.number, limit.read_at, limit.steady)
     if min(numbers) < 0 or max(numbers) >= 1 << 50 or list(limit.log) != sorted(limit.log):
         found.append(f"has impossible numbers: fence {limit.fence}, depth {limit.depth}, span {limit.span_ms}, {limit.number}")
-    if limit.tags:
-        from conductorlite.model.fairness import unpaid
+    tagged = [member for member in members if member.cost or member.start_tag or member.fairness_key]
+    if limit.tags or tagged:
+        from conductorlite.model.fairness import SCALE, unpaid
 
-        waiting = [member for member in members if member.cost and member.waits]
+        found += [
+            f"has {member.holder} pay {member.cost} for {member.fairness_key!r} from {member.start_tag} on"
+            for member in tagged
+            if not limit.tags or not 0 < member.cost <= SCALE or member.start_tag < 0
+        ]
+        waiting = [member for member in tagged if member.waits]
         found += unpaid(limit.tags, [(member.priority, member.fairness_key, member.cost) for member in waiting])
     head = could_go(limit, members)
     if head is not None:

@@ -17,6 +17,8 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
+from conductorlite.model.errors import StorageCorrupt
+
 __all__ = ["SCALE", "charge", "cost_of", "pay_back", "spend", "unpaid"]
 
 #: What weight 1 pays; a multiple of every weight up to 16, and of the round ones up to 1,000.
@@ -58,7 +60,10 @@ def pay_back(tags: str, priority: int, key: str, cost: int) -> str:
 
 def unpaid(tags: str, waiting: Iterable[tuple[int, str, int]]) -> list[str]:
     """Return what the tags do not account for: of members that wait, each with its priority, key and cost, the key has paid."""
-    levels, owed = _read(tags), dict[tuple[int, str], int]()
+    try:
+        levels, owed = _read(tags), dict[tuple[int, str], int]()
+    except StorageCorrupt as error:
+        return [str(error)]
     for priority, key, cost in waiting:
         owed[(priority, key)] = owed.get((priority, key), 0) + cost
     found = [
@@ -72,7 +77,17 @@ def unpaid(tags: str, waiting: Iterable[tuple[int, str, int]]) -> list[str]:
 
 
 def _read(tags: str) -> _Levels:
-    return {priority: (now, finish) for priority, (now, finish) in json.loads(tags).items()} if tags else {}
+    """Return the tags by priority; raises StorageCorrupt for a text that holds none."""
+    if not tags:
+        return {}
+    try:
+        levels = {str(int(priority)): (now, finish) for priority, (now, finish) in json.loads(tags).items()}
+        numbers = [number for now, finish in levels.values() for number in (now, *finish.values())]
+    except (AttributeError, TypeError, ValueError) as error:
+        raise StorageCorrupt(f"has tags of fairness that cannot be read: {tags!r:.80}") from error
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        raise StorageCorrupt(f"has tags of fairness that are no whole numbers from 0 on: {tags!r:.80}")
+    return levels
 
 
 _encoded: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode

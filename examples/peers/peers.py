@@ -153,7 +153,7 @@ def subscription(customer: str, amount: int, months: int) -> int:
     return paid
 
 
-# ------------------------------------------------------------------ Prefect: statistics of repositories, a pipeline
+# ------------------------------------------------------------------ Prefect: statistics of repositories, paging
 
 
 @task(retry=3)
@@ -179,10 +179,10 @@ def save(rows: list[int]) -> int:
 
 
 @flow
-def pipeline(pages: int) -> int:
+def paging(count: int) -> int:
     """Fetches pages, one after the other, drops what is odd, and saves the rest."""
     rows: list[int] = []
-    for page in range(1, pages + 1):
+    for page in range(1, count + 1):
         rows.extend([one for one in fetch(page) if one % 2 == 0])
     return save(rows)
 

@@ -44,7 +44,7 @@ PROGRAMS: dict[str, Program] = {
     "trip": Program(given={"to": "Atlantis"}, gives=["hotel to Atlantis canceled", "car to Atlantis canceled"], lines=15),
     "subscription": Program(given={"customer": "Ada", "amount": 10, "months": 14}, gives=130, lines=20),
     "statistics": Program(given={"repos": ["a/b", "x"]}, gives=["a/b: 30 stars", "x: 10 stars"], lines=4),
-    "pipeline": Program(given={"pages": 4}, gives=2, lines=7),
+    "paging": Program(given={"count": 4}, gives=2, lines=7),
     "joke": Program(given={"topic": "cats"}, gives="a joke about cats, but shorter", lines=9),
     "chain": Program(given={"topic": "cats"}, gives="a joke about cats!!", lines=7),
     "essay": Program(

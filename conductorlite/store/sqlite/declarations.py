@@ -128,8 +128,7 @@ CREATE TABLE limit_members (
     key TEXT NOT NULL, holder TEXT NOT NULL, workflow_id TEXT NOT NULL, ref TEXT, attempt INTEGER NOT NULL,
     generation INTEGER NOT NULL, state TEXT NOT NULL, number INTEGER NOT NULL, priority INTEGER NOT NULL,
     asked_at INTEGER NOT NULL, created_at INTEGER NOT NULL, seq INTEGER NOT NULL, concurrent INTEGER NOT NULL,
-    rate INTEGER NOT NULL, window_ms INTEGER NOT NULL, lane TEXT NOT NULL DEFAULT '',
-    fairness_key TEXT NOT NULL DEFAULT '', start_tag INTEGER NOT NULL DEFAULT 0, cost INTEGER NOT NULL DEFAULT 0,
+    rate INTEGER NOT NULL, window_ms INTEGER NOT NULL, lane TEXT NOT NULL DEFAULT '', fairness_key TEXT NOT NULL DEFAULT '', start_tag INTEGER NOT NULL DEFAULT 0, cost INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (key, holder)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX limit_members_line ON limit_members (key, priority DESC, start_tag, asked_at, created_at, workflow_id, seq, holder)
