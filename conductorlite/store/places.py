@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.model.errors import EngineClosed, InvalidInput, LockUnavailable, PayloadUnavailable
+from conductorlite.model.errors import EngineClosed, InvalidInput, LockUnavailable, PayloadUnavailable, StorageCorrupt
 from conductorlite.model.threads import Mutex
 from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadCodec
 
@@ -191,8 +191,11 @@ def opened(
 
 def _refuse_sealed(store: Backend) -> None:
     """Raise PayloadUnavailable for a store in which payloads are sealed, before anything is read or written without the codec."""
-    with store.reading() as view:
-        record = view.metadata.definition("sealing/1")
+    try:
+        with store.reading() as view:
+            record = view.metadata.definition("sealing/1")
+    except StorageCorrupt:
+        return  # a damaged store can be opened, so that `admin.check` lists the damage: who uses what is damaged hears of it
     if record is not None:
         raise PayloadUnavailable(
             f"payloads in this store are sealed, first by the key {record.split(':')[1]!r}: open it with"

@@ -156,6 +156,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "LocalPayloads.put: OSError",
         "make_private: OSError",
     ),
+    "store/places.py": ("_refuse_sealed: StorageCorrupt",),
     "store/sqlite/access.py": (
         "Reading.end: *FAILURES",
         "Writing._commit: sqlite3.Error",
