@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cache
+from threading import Event
 from typing import Final, Protocol, runtime_checkable
 from weakref import ref
 
@@ -20,7 +21,18 @@ from conductorlite.model.errors import ClockError
 from conductorlite.model.texts import Instant, Span, to_instant, to_instant_since
 from conductorlite.model.threads import Block, within
 
-__all__ = ["Clock", "Deadline", "SystemClock", "VirtualClock", "Wakeup", "elapsed_of", "machine_boot", "readings", "steady"]
+__all__ = [
+    "Clock",
+    "Deadline",
+    "SystemClock",
+    "VirtualClock",
+    "Wakeup",
+    "elapsed_of",
+    "machine_boot",
+    "readings",
+    "stands_still",
+    "steady",
+]
 
 
 class Wakeup(Protocol):
@@ -62,6 +74,15 @@ def elapsed_of(clock: Clock) -> Callable[[], int]:
     """Return a function that reads ms on a scale that no setting of the clock moves; of a clock without one, the clock itself."""
     own: Callable[[], int] | None = getattr(clock, "elapsed", None)
     return clock.now if own is None else own
+
+
+def stands_still(clock: Clock) -> bool:
+    """True if a real clock reads the same before and after a wait of 20 ms, as where a test has frozen it."""
+    if clock.virtual:
+        return False
+    before = clock.now()
+    Event().wait(0.02)
+    return clock.now() == before
 
 
 def _machine_elapsed() -> int:

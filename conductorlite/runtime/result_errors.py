@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from conductorlite.engine.verbs import Verbs
+from conductorlite.model.clock import stands_still
 from conductorlite.model.errors import ConductorliteError, ExecutionNotFound, StorageError
 from conductorlite.model.executions import Explanation, Workflow
 from conductorlite.model.later import functions
@@ -36,6 +37,8 @@ def late(engine: Verbs, workflow_id: str, *, in_time: bool = False) -> ResultTim
     what = "did not end in time"
     if in_time:
         what = "cannot go on by itself" if engine.clock.virtual else "was still open when the engine was asked to stop"
+    elif stands_still(engine.clock):
+        what = f"{what} (the clock stands still, as a test freezes it: use VirtualClock, or a clock that ticks)"
     parked = f"; it is parked: {workflow.parked}" if workflow.parked else ""
     if workflow.owner != engine.config.owner:
         owner = f"engine {workflow.owner!r}" if workflow.owner else "all engines, and this one keeps to its own"
