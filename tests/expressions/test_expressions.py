@@ -444,3 +444,10 @@ def test_deep_expressions_are_refused_before_they_are_written() -> None:
     for text in ("not " * 50_000 + "1", "(" * 5_000 + ")" * 5_000, "x." + "a." * 200 + "b"):
         with pytest.raises(InvalidExpression):
             compile_expression(text)
+
+
+def test_an_expression_has_so_many_parts_at_most() -> None:
+    """A wide one is refused like a deep one, with the remedy."""
+    node = ast.List(elts=[ast.Constant(value=1)] * 4_000, ctx=ast.Load())
+    with pytest.raises(ExpressionRefused, match=r"more than 4,000 parts.*assign a part of it to a name before"):
+        render(node, [])

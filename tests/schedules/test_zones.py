@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from conductorlite import StartWorkflowRequest, WorkflowSchedule
 from conductorlite.language.schedules import following
+from conductorlite.language.triggers import zone_of
 
 ZONES = ("America/New_York", "Europe/Berlin", "Australia/Lord_Howe")
 
@@ -119,3 +120,9 @@ def test_ten_years(zone_id: str) -> None:
         Expected("0,30 0,1,2,3,4 * * *", frozenset({0, 30}), frozenset(range(5)), running=False),
     ):
         assert fired(expected.text, zone_id, *span) == walk(expected, zone_id, *span)
+
+
+@pytest.mark.parametrize(("zone_id", "minutes"), [("+05:30", 330), ("-05:30", -330), ("-00:15", -15), ("+00:00", 0)])
+def test_an_offset_is_a_zone(zone_id: str, minutes: int) -> None:
+    """East of Greenwich, or west of it."""
+    assert zone_of(zone_id).utcoffset(None) == timedelta(minutes=minutes)
