@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from engine_kit import Bench, flow, fork, join, rounds, wait
+from engine_kit import Bench, flow, fork, join, rounds, simple, wait
 from rerun_kit import s, stand, sub, work
 
 from conductorlite import (
@@ -407,6 +407,46 @@ def test_it_waits_for_a_slot_with_the_execution(bench: Bench) -> None:
     bench.engine.settle()
     assert (first.status, second.status) == ("COMPLETED", "COMPLETED")
     assert got(bench, "p") == [1]
+
+
+def test_a_message_holds_no_slot_of_a_tasks_limit(bench: Bench) -> None:
+    """Neither while it is kept, nor when it is received: the one slot goes from task to task."""
+    limited = {"concurrent_exec_limit": 1}
+    both = flow(fork("f", [simple("a", limited)], [pull("p", topic="t"), pull("q", topic="t")]), join("j", "a", "q"))
+    first, second = bench.start(both), bench.start(both)
+    held = bench.take("a")
+    for run in (first, second):
+        for number in range(3):
+            bench.engine.send(run.workflow_id, "t", number)
+    bench.engine.settle()
+    statuses = [bench.engine.get(run.workflow_id).task("q").status for run in (first, second)]
+    assert statuses == ["COMPLETED", "COMPLETED"], "no slot is needed"
+    assert bench.poll("a") is None, "no slot was freed"
+    bench.report(held)
+    assert first.status == "COMPLETED"
+    bench.report(bench.take("a"))
+    assert second.status == "COMPLETED"
+    assert bench.engine.admin.check() == []
+
+
+def test_a_message_holds_no_slot_of_an_executions_limit(bench: Bench) -> None:
+    """An execution that ends with messages nobody received gives its slot back; those sent to who waits for one take none."""
+    limited = WorkflowDef.from_json({
+        "name": "limited", "rateLimitConfig": {"rateLimitKey": "k", "concurrentExecLimit": 1},
+        "tasks": [{"name": "a", "taskReferenceName": "a"}],
+    })  # fmt: skip
+    runs = [bench.start(limited) for _ in range(3)]
+    for run in reversed(runs):
+        for number in range(2):
+            bench.engine.send(run.workflow_id, "t", number)
+    for run in runs:
+        task = bench.take("a")
+        assert task.workflow_id == run.workflow_id, "in order of their starts"
+        assert bench.poll("a") is None
+        bench.report(task)
+        assert run.status == "COMPLETED"
+        assert [one.receiver for one in bench.engine.messages(run.workflow_id)] == [None, None]
+    assert bench.engine.admin.check() == []
 
 
 def test_a_flow_starts_with_a_message() -> None:

@@ -23,6 +23,7 @@ from conductorlite import (
     WorkflowTask,
     validate,
 )
+from conductorlite.engine.streams import Emitting
 from conductorlite.errors import (
     ExecutionArchived,
     ExecutionEnded,
@@ -200,6 +201,39 @@ def test_emitting_is_a_sign_of_life(bench: Bench) -> None:
     bench.at(40)
     assert bench.task("a", 0).status is TaskStatus.TIMED_OUT
     assert there(bench) == ""
+
+
+def test_values_are_handed_over_after_50_ms_or_100_items(bench: Bench) -> None:
+    """Not one sooner or later; the next 50 ms begin with the next value."""
+    bench.start(flow(simple("a")))
+    task = bench.take("a")
+    emitting = Emitting(task, bench.engine.core.turns, bench.engine.core.reports, alone=False)
+
+    def kept_at(ms: int) -> int:
+        bench.at(ms / 1000)
+        emitting.emit(ms, "s")
+        return len(bench.engine.streams.items(bench.workflow_id, limit=1_000))
+
+    assert [kept_at(ms) for ms in (0, 1, 49, 50)] == [0, 0, 0, 4]
+    assert [kept_at(ms) for ms in (70, 119, 120)] == [4, 4, 7], "the first has waited since 70"
+    assert [kept_at(130) for _ in range(100)] == [7] * 99 + [107]
+    assert [kept_at(131) for _ in range(100)] == [107] * 99 + [207]
+
+
+def test_a_hand_over_is_a_heartbeat(bench: Bench) -> None:
+    """The response timeout begins again with it, not with a value that waits."""
+    bench.start(flow(simple("a", {"response_timeout_s": 10, "timeout_s": 0})))
+    emitting = Emitting(bench.take("a"), bench.engine.core.turns, bench.engine.core.reports, alone=False)
+    bench.at(8)
+    for number in range(100):
+        emitting.emit(number, "s")
+    bench.at(17)
+    emitting.emit("waits", "s")
+    assert bench.task("a").status is TaskStatus.IN_PROGRESS
+    bench.at(18)
+    assert bench.task("a", 0).status is TaskStatus.TIMED_OUT
+    with pytest.raises(StaleLease):
+        emitting.hand_over()
 
 
 def test_an_emit_in_a_flow(bench: Bench) -> None:
