@@ -85,6 +85,8 @@ def simulate(
     they start to themselves (`allocation="local"`), and take each other over, dead or not; `setup(engine)` is called on every
     engine that is opened. With `schedule` (as a failure reported it) only that is run. Raises SimulationFailed at the first seed
     that breaks a law, shrunk.
+
+    It counts no effects of tasks and knows no rules of yours: `explore` does.
     """
     if engines < 1 or actions < 1:
         raise InvalidInput("a simulation needs an engine and an action")
