@@ -446,6 +446,13 @@ def test_deep_expressions_are_refused_before_they_are_written() -> None:
             compile_expression(text)
 
 
+@pytest.mark.parametrize("right", ["True", "None", "5", "1.5"])
+@pytest.mark.parametrize("left", ["[1]", "{'a': 1}", "(1,)", "1", "'a'"])
+def test_what_holds_nothing_is_refused_as_in_python(left: str, right: str) -> None:
+    """The text of the error is Python's, whatever is looked for."""
+    assert ours(f"{left} in {right}", {})[:2] == answer_of_python(f"{left} in {right}", {})[:2]
+
+
 def test_an_expression_has_so_many_parts_at_most() -> None:
     """A wide one is refused like a deep one, with the remedy."""
     node = ast.List(elts=[ast.Constant(value=1)] * 4_000, ctx=ast.Load())

@@ -137,7 +137,8 @@ def contains(budget: Budget, left: Any, right: Any) -> bool:
     """Return True if `left in right` holds."""
     if type(left) in CONTAINERS:
         budget.weigh(left)
-        right = budget.compared(right)
+        if hasattr(right, "__iter__"):  # else Python refuses it in its own words
+            right = budget.compared(right)
     elif type(right) is range:
         if type(left) not in (int, bool):
             budget.spend(len(right))
