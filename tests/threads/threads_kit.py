@@ -231,6 +231,8 @@ def use_the_rest(engine: Any, me: str, folder: Path, *, on_disk: bool) -> Counte
     for rebuild in (engine.admin.rebuild_index, engine.admin.forget_index):
         with suppress(InvalidInput, StorageBusy):  # a store in memory has no index
             rebuild()
+    with suppress(InvalidInput):  # without a codec
+        engine.admin.reseal()
     with suppress(StorageBusy):
         engine.admin.compact()
     with suppress(MissingCapability, InvalidInput, AlreadyExists):
