@@ -306,6 +306,7 @@ def test_a_rate_limit_lets_through_what_it_allows(new_bench: NewBench) -> None:
         limited = defined(rate_limit_per_frequency=1, rate_limit_frequency_ms=10_000)
         for _ in range(2):
             bench.start(flow(limited))
+        bench.engine.settle()  # where what is offered is relayed
         assert len(bench.engine.poll("t", count=5)) == 1
         pass_time(bench, 4_000)
         bench.clock.set_to(bench.clock.now() + by)
@@ -492,6 +493,7 @@ def test_a_task_polled_by_hand_has_its_time_too(store: Backend) -> None:
     clock = Machine()
     with Engine(store, clock=clock) as engine:
         run = engine.start(flow(defined(response_timeout_ms=20_000)))
+        engine.settle()  # where what is offered is relayed
         [held] = engine.poll("t")
         with pytest.raises(ResultTimeout):
             run.result("10s")
