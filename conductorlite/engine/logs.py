@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.model.decisions import Decision
+from conductorlite.model.decisions import Decision, Outcome
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import HistoryKind, Task, Workflow
@@ -61,6 +61,9 @@ _ENDED_BADLY: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT
 #: What is logged if anybody listens to warnings.
 _NOTED: Final = _FAILED | _ENDED_BADLY
 
+#: Answers to an event that nobody waits for any more, since it came from the inbox.
+_REFUSED: Final = frozenset({Outcome.CONFLICT, Outcome.ENDED, Outcome.FULL})
+
 #: What is not looked up for each turn, and the levels of `logging`.
 _ALERT: Final = HistoryKind.ALERT
 _DEBUG: Final = 10
@@ -94,6 +97,10 @@ class FailureLog:
 
     def decision(self, decision: Decision) -> None:
         """Log a committed turn: a warning for each attempt that failed or timed out and each alert, debug for the turn itself."""
+        for event_id in decision.consumed:
+            if (reply := decision.replies.get(event_id)) is not None and reply.outcome in _REFUSED:
+                text = f"{_name(decision.workflow)}: what was left to its next turn is refused: {reply.message}"
+                _emit(_WORKFLOWS, _WARNING, text, _about(decision.workflow))
         debug, noted = "logging" in sys.modules and _TURNS.isEnabledFor(_DEBUG), False
         for line in decision.history:
             if line.status in _NOTED or line.kind is _ALERT:

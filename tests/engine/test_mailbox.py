@@ -244,6 +244,21 @@ def test_while_another_engine_has_the_lock(new_store: Callable[[], Backend]) -> 
         assert [(one.number, one.receiver) for one in engine.messages(run.workflow_id)] == [(1, "p")]
 
 
+def test_a_message_that_is_refused_later_is_logged(new_store: Callable[[], Backend], caplog: pytest.LogCaptureFixture) -> None:
+    """It was left to the next turn, and the key has another value by then: no caller hears of it."""
+    lock = InProcessLock(lease=None)
+    with Engine(new_store(), clock=VirtualClock(0), config=EngineConfig(lock=lock)) as engine:
+        run = engine.start(flow(pull("p")))
+        engine.send(run.workflow_id, "other", 1, key="k")
+        token = lock.try_acquire(run.workflow_id, engine.clock.now())
+        assert token is not None
+        engine.send(run.workflow_id, "other", 2, key="k")
+        lock.release(run.workflow_id, token)
+        engine.settle()
+        (said,) = [record.getMessage() for record in caplog.records if "is refused" in record.getMessage()]
+        assert said.endswith("left to its next turn is refused: message 1 of topic 'other' has the key 'k' and another value")
+
+
 def test_a_batch_is_no_larger_than_an_output_may_be(bench: Bench) -> None:
     """What would make the output too large is left to the next task."""
     bench.start(flow(*s("a"), pull("p", batchSize=9), pull("q", batchSize=9)))
