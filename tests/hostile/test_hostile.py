@@ -48,6 +48,7 @@ LONG = {
     "a loop without an end, keeping its last round",
     "endless loop, SWITCH",
     "endless loop, caught",
+    "endless loop, loop condition",
     "pattern made in a script",
     "pattern replaced in a script",
 }

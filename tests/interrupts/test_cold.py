@@ -35,7 +35,7 @@ FILE = pytest.param(("sqlite", "--worker", "function"), id="file", marks=pytest.
 COROUTINE = pytest.param(("--worker", "coroutine"), id="coroutine")
 
 
-@pytest.mark.parametrize("instants", [2, pytest.param(4, marks=pytest.mark.slow), pytest.param(3_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("instants", [2, pytest.param(4, marks=pytest.mark.deep), pytest.param(3_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("options", [FILE, COROUTINE])
 def test_before_an_instruction(options: tuple[str, ...], instants: int, tmp_path: Path) -> None:
     """KeyboardInterrupt comes out, and nothing else; run again, the program comes to its result, and no law is broken."""

@@ -339,7 +339,10 @@ BUGS: dict[Callable[[Patch], None], int] = {
 
 
 #: Shrinking what finds one of these takes as long as all others together.
-LONG_BUGS = (due_by_the_clamped_clock, group_not_compared, one_of_a_group_lost)
+LONG_BUGS = (
+    *(due_by_the_clamped_clock, group_not_compared, one_of_a_group_lost),
+    *(limit_grant_lost_on_terminate, owner_of_a_poll_not_compared, counter_not_recomputed_on_rerun),
+)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ QUICK = (
     "last_resort",
     "called_off_below",
 )
-LONG = ("join_that_hangs", "starvation", "stale_data", "stale_after_retry")
+LONG = ("join_that_hangs", "starvation", "stale_data", "stale_after_retry", "skipped_hour", "last_resort", "mailed_again")
 
 
 ALL = {**DESIGNS, **MORE, **HIDDEN, **LATE}
